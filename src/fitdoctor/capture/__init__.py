@@ -1,0 +1,1 @@
+"""Run the script, keep what the probes saw in one file."""

@@ -1,0 +1,1 @@
+"""From a capture to frozen facts, each a pure memoised function."""

@@ -1,0 +1,1 @@
+"""Controlled experiments inside the run."""

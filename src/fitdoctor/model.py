@@ -1,0 +1,414 @@
+"""The nouns of fitdoctor: read this first.
+
+Everything that passes between two stages is a frozen dataclass defined here.  The stages are
+
+    probes → capture → lab → facts → rules → findings → fixes → proof → report
+
+and a stage imports this module and nothing from a later stage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+CAPTURE_SCHEMA = "fitdoctor.capture/1"
+REPORT_SCHEMA = "fitdoctor.report/1"
+
+Safety = Literal["same", "may change", "manual"]
+FAMILIES = ("input", "framework", "device", "model", "distributed", "convergence")
+
+PHASES = (
+    "imports",
+    "set-up",
+    "compiling",
+    "steady steps",
+    "validation",
+    "between epochs",
+    "callbacks",
+    "saving",
+    "rest",
+)
+"""Every second of a run belongs to exactly one of these."""
+
+PARTS = ("input", "transfer", "compute", "host", "callbacks", "sync", "other")
+"""Every microsecond of a steady step belongs to exactly one of these."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Interval:
+    """A measured or predicted number: the middle, and the range that holds the truth 19 times in 20."""
+
+    low: float
+    mid: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Refuse an interval that is not one."""
+        if not (self.low <= self.mid <= self.high) or any(map(math.isnan, (self.low, self.mid, self.high))):
+            raise ValueError(f"an interval needs low <= mid <= high, got {self.low}, {self.mid}, {self.high}")
+
+    @classmethod
+    def exact(cls, value: float) -> Interval:
+        """Return a number known without error."""
+        return cls(value, value, value)
+
+    @classmethod
+    def around(cls, values: Iterable[float]) -> Interval:
+        """Return the smallest interval that holds three candidate values, the middle one in the middle."""
+        low, mid, high = sorted(values)
+        return cls(low, mid, high)
+
+    def scale(self, factor: float) -> Interval:
+        """Multiply by a non-negative constant."""
+        return Interval(self.low * factor, self.mid * factor, self.high * factor)
+
+    def clip(self, low: float, high: float) -> Interval:
+        """Force all three numbers into a range."""
+        return Interval(*(min(max(v, low), high) for v in (self.low, self.mid, self.high)))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where the user would edit."""
+
+    path: str
+    line: int
+    end_line: int | None = None
+    symbol: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that could not be observed: what, why, and what the user can do about it."""
+
+    what: str
+    reason: str
+    remedy: str
+
+
+# --- the capture: raw signals, as the probes recorded them -------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One `fit`, `evaluate`, `predict`, or one hand-written loop."""
+
+    id: int
+    kind: str
+    """fit, evaluate, predict, train_on_batch, test_on_batch, predict_on_batch or loop"""
+    site: Site | None
+    parent: int | None
+    start_ns: int
+    end_ns: int | None
+    """None while it runs, or if the process died inside."""
+    count: int
+    """How many calls from this site this row stands for (more than one only for very many short calls)."""
+    info: Mapping[str, Any]
+    """adapter, backend, epochs, steps_per_epoch, batch_size, steps_per_execution, run_eagerly, jit_compile,
+    async_callbacks, optimizer, parameters, workers, dataset (list of operators), ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of one call, as columns of equal length.
+
+    `wall` runs from the start of one step to the start of the next.  `fetch`, `transfer`, `run`, `callbacks` and
+    `sync` are what the training thread spent in them; the rest of `wall` is the loop's own Python.
+    """
+
+    epoch: Ints
+    step: Ints
+    count: Ints
+    """Optimizer steps in this row: `steps_per_execution`, or more where a very long run was thinned out."""
+    start_ns: Ints
+    wall_ns: Ints
+    fetch_ns: Ints
+    """Blocked in Python asking for the next batch (JAX, torch, hand-written loops, eager TensorFlow)."""
+    transfer_ns: Ints
+    run_ns: Ints
+    """Inside the train function as the training thread sees it."""
+    callbacks_ns: Ints
+    sync_ns: Ints
+    """Blocked reading results back (logs to Python numbers, `float(loss)`)."""
+    flags: Ints
+
+    WARMUP = 1
+    """Traced, compiled or first of its kind: not a steady step."""
+    DRAINED = 2
+    """The probe waited for the device after this step."""
+    CUT = 4
+    """The last row of an epoch: `wall` ends when the loop ended, not at a next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """TensorFlow only: cumulative clocks kept inside the compiled train function, read now and then.
+
+    Seconds the graph waited for `iterator.get_next()` and seconds from then to the last op of the step.
+    """
+
+    step: Ints
+    """How many rows of `Steps` had been recorded when the clocks were read."""
+    count: Ints
+    wait_ns: Ints
+    compute_ns: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Sampled steps after which the probe waited for the device: asynchronous backends only."""
+
+    step: Ints
+    launch_ns: Ints
+    """Until the train function returned."""
+    compute_ns: Ints
+    """Until the device had finished, counted from the start of the launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackTime:
+    """What one callback's hook cost in one call."""
+
+    call: int
+    name: str
+    hook: str
+    site: Site | None
+    builtin: bool
+    """One of Keras's own."""
+    threaded: bool
+    """Ran on Keras's dispatch thread, beside the step, not inside it."""
+    count: int
+    total_ns: int
+    self_ns: int
+    """Without nested saving, tracing and other accounted work."""
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One epoch of one `fit`."""
+
+    call: int
+    epoch: int
+    start_ns: int
+    steps_end_ns: int | None
+    """When the last step's hooks had returned."""
+    validation_ns: int
+    end_ns: int | None
+    """When `on_epoch_end` had returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """One trace or compilation."""
+
+    call: int | None
+    kind: str
+    """trace, lower, compile"""
+    name: str
+    start_ns: int
+    duration_ns: int
+    site: Site | None
+    detail: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PyFunc:
+    """A Python function that runs inside a tf.data pipeline (or feeds it)."""
+
+    name: str
+    kind: str
+    """py_function, numpy_function or generator"""
+    site: Site | None
+    count: int
+    wall_ns: int
+    cpu_ns: int
+    """CPU time of the thread that ran it: well below `wall_ns` when it waits (for I/O or for the GIL)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    """One look at the process and the machine, about once a second."""
+
+    t_ns: int
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of the user's own that took part in the run."""
+
+    path: str
+    sha256: str
+    text: str | None
+    """None where the user asked for redaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One experiment of the lab: what was changed, and the step times with and without the change."""
+
+    name: str
+    call: int
+    baseline_ns: tuple[int, ...]
+    changed_ns: tuple[int, ...]
+    detail: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """Everything one run left behind; no training data."""
+
+    path: str
+    meta: Mapping[str, Any]
+    """schema, fitdoctor, command, mode, started, environment, versions, account, exit, overhead, cap, ..."""
+    calls: tuple[Call, ...]
+    steps: Mapping[int, Steps]
+    inside: Mapping[int, Inside]
+    drained: Mapping[int, Drained]
+    callbacks: tuple[CallbackTime, ...]
+    epochs: tuple[Epoch, ...]
+    compiles: tuple[Compile, ...]
+    pyfuncs: tuple[PyFunc, ...]
+    host: tuple[HostSample, ...]
+    trials: tuple[Trial, ...]
+    sources: tuple[Source, ...]
+    gaps: tuple[Gap, ...]
+
+    @property
+    def account(self) -> Mapping[str, float]:
+        """Seconds per phase, from process start to end."""
+        account: Mapping[str, float] = self.meta.get("account", {})
+        return account
+
+
+# --- outcomes -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a fix would do to the step model, so that several fixes can be combined instead of summed.
+
+    `part` is one of PARTS, or "epoch callbacks", "validation", "between epochs".  `remaining` is the share of that
+    part which stays after the fix.  `overlap` means that input and compute no longer take turns.
+    """
+
+    part: str
+    remaining: Interval = field(default_factory=lambda: Interval.exact(0.0))
+    overlap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a cause costs this very run, as a fraction of the whole training's time."""
+
+    saving: Interval
+    because: str
+    """One sentence with the numbers."""
+    site: Site | None = None
+    change: Change | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What to do about it."""
+
+    title: str
+    safety: Safety
+    diff: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A root cause with a measured cost."""
+
+    rule: str
+    family: str
+    site: Site | None
+    cost: Cost
+    fix: Fix | None
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A pattern in the source whose cost nobody has measured."""
+
+    rule: str
+    family: str
+    site: Site
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Looked at, and it costs nothing worth having."""
+
+    rule: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Could not be judged: the evidence is missing."""
+
+    rule: str
+    gap: Gap
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """The question does not arise on this run."""
+
+    rule: str
+    because: str
+
+
+Outcome = Finding | Suspicion | Passed | Unknown | NotApplicable
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """How fast this job could get if every finding were fixed, and what would then limit it."""
+
+    speedup: Interval
+    bound: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole answer: rendered, never computed, by `report/`."""
+
+    headline: str
+    run: Mapping[str, Any]
+    breakdown: Mapping[str, float]
+    phases: Mapping[str, float]
+    """Seconds of the observed run per phase."""
+    ceiling: Ceiling | None
+    findings: tuple[Finding, ...]
+    suspicions: tuple[Suspicion, ...]
+    passed: tuple[Passed, ...]
+    unknown: tuple[Unknown, ...]
+    not_applicable: tuple[NotApplicable, ...]
+    proofs: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the tool says about its own measurement."""
+    next_command: str = ""
+    schema: str = REPORT_SCHEMA
+
+
+def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Order findings by what fixing them would save, largest first."""
+    return tuple(sorted(findings, key=lambda f: (-f.cost.saving.mid, f.rule, str(f.site))))

@@ -1,0 +1,1 @@
+"""Observe a live run, one file per signal."""

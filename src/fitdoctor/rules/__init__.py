@@ -1,0 +1,1 @@
+"""Root causes: one module each, found by walking this package."""

@@ -1,0 +1,86 @@
+"""Durations, ratios and intervals as people read them: the only number formatter."""
+
+from __future__ import annotations
+
+from fitdoctor.model import Interval
+
+
+def duration(seconds: float) -> str:
+    """Format a duration with three significant digits: ``1.23 ms``, ``45.6 s``, ``2 h 05 min``.
+
+    >>> duration(0.00123), duration(45.6), duration(7500)
+    ('1.23 ms', '45.6 s', '2 h 05 min')
+    """
+    if seconds < 0:
+        return "-" + duration(-seconds)
+    if seconds == 0:
+        return "0 s"
+    for unit, factor in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
+        if seconds * factor < 999.5:
+            return f"{_three(seconds * factor)} {unit}"
+    if seconds < 119.5:
+        return f"{_three(seconds)} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def _three(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:.0f}"
+    if value >= 9.995:
+        return f"{value:.1f}"
+    return f"{value:.2f}"
+
+
+def percent(fraction: float) -> str:
+    """Format a fraction: ``41 %``, ``0.4 %``.
+
+    >>> percent(0.412), percent(0.004)
+    ('41 %', '0.4 %')
+    """
+    value = 100 * fraction
+    return f"{value:.1f} %" if abs(value) < 9.95 else f"{value:.0f} %"
+
+
+def percent_range(interval: Interval) -> str:
+    """Format an interval of fractions: ``41 % (38 to 44)``.
+
+    >>> percent_range(Interval(0.38, 0.41, 0.44))
+    '41 % (38 to 44)'
+    """
+    digits = 1 if abs(interval.high) < 0.0995 else 0
+    return f"{percent(interval.mid)} ({100 * interval.low:.{digits}f} to {100 * interval.high:.{digits}f})"
+
+
+def duration_range(interval: Interval) -> str:
+    """Format an interval of seconds: ``12.3 ms (12.1 to 12.6 ms)``.
+
+    >>> duration_range(Interval(0.0121, 0.0123, 0.0126))
+    '12.3 ms (12.1 ms to 12.6 ms)'
+    """
+    return f"{duration(interval.mid)} ({duration(interval.low)} to {duration(interval.high)})"
+
+
+def times(interval: Interval) -> str:
+    """Format a speed-up: ``1.8× (1.5 to 2.1)``.
+
+    >>> times(Interval(1.5, 1.84, 2.1))
+    '1.8× (1.5 to 2.1)'
+    """
+    return f"{interval.mid:.1f}× ({interval.low:.1f} to {interval.high:.1f})"
+
+
+def size(count: float) -> str:
+    """Format a number of bytes: ``1.5 GiB``.
+
+    >>> size(1610612736)
+    '1.50 GiB'
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1023.5:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{_three(count)} {unit}"
+        count /= 1024
+    return f"{_three(count)} TiB"
