@@ -193,10 +193,13 @@ def _by_call(db: sqlite3.Connection, table: str) -> Iterator[tuple[int, list[Any
     """Yield (call, columns as arrays) in the order the rows were written."""
     import numpy as np
 
-    for (call,) in db.execute(f"SELECT DISTINCT call FROM {table} ORDER BY call").fetchall():  # noqa: S608
-        rows = db.execute(f"SELECT * FROM {table} WHERE call=? ORDER BY rowid", (call,)).fetchall()  # noqa: S608
-        array = np.array(rows, dtype=np.int64)
-        yield call, [array[:, i] for i in range(1, array.shape[1])]
+    rows = db.execute(f"SELECT * FROM {table} ORDER BY call, rowid").fetchall()  # noqa: S608 - our own names
+    if not rows:
+        return
+    array = np.array(rows, dtype=np.int64)
+    calls, starts = np.unique(array[:, 0], return_index=True)
+    for call, part in zip(calls, np.split(array, starts[1:]), strict=True):
+        yield int(call), [part[:, i] for i in range(1, part.shape[1])]
 
 
 def read(path: str | os.PathLike[str]) -> Capture:
