@@ -17,7 +17,7 @@ def observe_child(boot: str) -> None:
 
 def diagnose_file(path: str | os.PathLike[str]) -> Report:
     """Capture → facts → rules → findings → report, anywhere, later, without a framework."""
-    from fitdoctor import diagnose
+    from fitdoctor import diagnosis
     from fitdoctor.capture import store
 
-    return diagnose.diagnose(store.read(path))
+    return diagnosis.diagnose(store.read(path))

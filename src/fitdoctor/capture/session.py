@@ -64,6 +64,14 @@ class Boot:
         return cls(**json.loads(text))
 
 
+_current: Session | None = None
+
+
+def current() -> Session | None:
+    """Return the session that observes this process, if there is one."""
+    return _current
+
+
 class Session:
     """Observes this process from `start` to `finish`."""
 
@@ -104,6 +112,8 @@ class Session:
 
     def start(self) -> None:
         """Attach everything and begin to write."""
+        global _current
+        _current = self
         recording.set_current(self.recorder)
         recorder = self.recorder
         recorder.meta(
@@ -238,6 +248,7 @@ class Session:
 
     def finish(self, reason: str, code: int | None) -> None:
         """Write what is left and close the file."""
+        global _current
         if self.finished:
             return
         self.finished = True
@@ -263,6 +274,7 @@ class Session:
         if lost is None:
             self.writer.close()
         recording.set_current(None)
+        _current = None
 
     def _overhead(self) -> dict[str, Any]:
         """Say what observing cost this very run, from what its own hooks were timed to take."""

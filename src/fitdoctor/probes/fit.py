@@ -27,6 +27,8 @@ class FitProbe:
         self.patches = patches
         self.finish = finish
         """Called in place of everything that would have followed, once the cap was reached; does not return."""
+        self.after_fit: list[Callable[[], None]] = []
+        """Called when a `fit` has ended, however it did."""
         self.backend = ""
         self._drainer: Drainer | None = None
         self._drainer_known = False
@@ -84,6 +86,8 @@ class FitProbe:
                 self._detach(call)
                 if call in tracker.stack:
                     tracker.end(call, depth)
+                for function in list(self.after_fit):
+                    function()
 
         return fit
 

@@ -221,14 +221,21 @@ def is_users(filename: str) -> bool:
     return not absolute.startswith(_STDLIB) and not any(mark in absolute for mark in _LIBRARY_MARKS)
 
 
+_sites: dict[tuple[types.CodeType, int], Site] = {}
+
+
 def user_site(depth: int = 2) -> Site | None:
     """Return the innermost line of the user's own code that led here."""
     frame: types.FrameType | None = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
         if is_users(code.co_filename):
-            symbol = None if code.co_name == "<module>" else code.co_name
-            return Site(os.path.abspath(code.co_filename), frame.f_lineno, None, symbol)
+            key = (code, frame.f_lineno)
+            site = _sites.get(key)
+            if site is None:
+                symbol = None if code.co_name == "<module>" else code.co_name
+                site = _sites[key] = Site(os.path.abspath(code.co_filename), frame.f_lineno, None, symbol)
+            return site
         frame = frame.f_back
     return None
 

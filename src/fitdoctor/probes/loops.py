@@ -47,6 +47,7 @@ class LoopProbe:
         watch.when("keras.src.optimizers.base_optimizer", self._keras_optimizer)
         watch.when("torch.optim.optimizer", self._torch_optimizer)
         watch.when("torch.utils.data.dataloader", self._torch_loader)
+        watch.when("tensorflow.python.data.ops.iterator_ops", self._tensorflow_iterators)
         watch.when("jax", self._jax)
         watch.when("optax", self._optax)
 
@@ -117,6 +118,10 @@ class LoopProbe:
 
         return __call__
 
+    def _tensorflow_iterators(self) -> None:
+        module = sys.modules["tensorflow.python.data.ops.iterator_ops"]
+        self.patches.wrap(module.OwnedIterator, "__init__", self.made_iterator)
+
     # --- optimizers -------------------------------------------------------------------------------
 
     def _keras_optimizer(self) -> None:
@@ -167,8 +172,27 @@ class LoopProbe:
         module.register_optimizer_step_post_hook(stepped)
 
     def _torch_loader(self) -> None:
-        loader = sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter
-        self.patches.wrap(loader, "__next__", self._loader_next)
+        module = sys.modules["torch.utils.data.dataloader"]
+        self.patches.wrap(module._BaseDataLoaderIter, "__next__", self._loader_next)
+        self.patches.wrap(module.DataLoader, "__iter__", self.made_iterator)
+
+    def made_iterator(self, original: Any) -> Callable[..., Any]:
+        """Account the making of an iterator inside a hand-written loop."""
+        tracker, account = self.tracker, self.account
+
+        def make(*args: Any, **kwargs: Any) -> Any:
+            if tracker.loop is None or tracker.stack or not self.recorder.mine() or account.depth > 1:
+                return original(*args, **kwargs)
+            account.enter(tracker.new_iterator())
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                account.leave()
+
+        return make
 
     def _loader_next(self, original: Any) -> Callable[..., Any]:
         tracker, account = self.tracker, self.account

@@ -30,7 +30,7 @@ class ActiveCall:
 
     __slots__ = (
         "batch", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info", "kind", "last_result", "parent",
-        "rows", "shared", "site", "start_ns", "steady", "step", "step_start_ns", "steps_end_ns", "validation_ns", "warmth",
+        "rows", "rows_at_iterator", "shared", "site", "start_ns", "steady", "step", "step_start_ns", "steps_end_ns", "validation_ns", "warmth",
     )  # fmt: skip
 
     def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
@@ -44,6 +44,7 @@ class ActiveCall:
         self.epoch = 0
         self.step = 0
         self.rows = 0
+        self.rows_at_iterator = 0
         self.steady = 0
         self.count = 1
         self.compiles = 0
@@ -268,6 +269,20 @@ class Tracker:
         self.calls_seen += 1
         self.save(call)
         return call
+
+    def new_iterator(self) -> int:
+        """Note that the data of a hand-written loop begins anew: an epoch has passed.  Returns who owns the making."""
+        loop = self.loop
+        assert loop is not None
+        if loop.step - loop.rows_at_iterator <= 1:
+            # A new iterator for every step is not an epoch but a very dear way to fetch.
+            loop.rows_at_iterator = loop.step
+            return acc.FETCH
+        loop.rows_at_iterator = loop.step
+        self.account.reclassify(acc.BETWEEN)
+        loop.epoch += 1
+        self.epochs_seen += 1
+        return acc.BETWEEN
 
     def end_loop(self) -> None:
         """Close the hand-written loop, if one is open: the time since its last step was not a step's."""
