@@ -39,7 +39,13 @@ class Watch:
         script = Path(sys.argv[0]).stem or "session" if sys.argv else "session"
         self.capture = Path(self._wanted) if self._wanted else places.new_capture_path(script, time.time())
         writer = store.Writer(self.capture)
-        writer.meta({"command": sys.argv, "script": os.path.abspath(sys.argv[0]) if sys.argv else "", "cwd": os.getcwd()})
+        writer.meta(
+            {
+                "command": sys.argv,
+                "script": os.path.abspath(sys.argv[0]) if sys.argv else "",
+                "cwd": os.getcwd(),
+            }
+        )
         self._owned = session.Session(writer, time.perf_counter_ns(), mode="watch")
         self._owned.start()
         return self

@@ -1,8 +1,8 @@
 """Run the user's script in a child process and see it through to its end, whatever that is.
 
 The child is started exactly as the user would start it (`python script.py args`), with one folder in front of its
-PYTHONPATH whose `sitecustomize` attaches the probes and then removes itself.  So `__main__`, argv, the working folder,
-the standard streams, tracebacks and exit codes are Python's own.  The parent shows progress by reading the capture while
+PYTHONPATH whose `sitecustomize` attaches the probes and then removes itself.  So `__main__`, argv, the working
+folder, the standard streams, tracebacks and exit codes are Python's own.  The parent shows progress by reading the capture while
 it is being written, and finishes what a dead child could not.
 """
 
@@ -108,9 +108,7 @@ def _checked_target(options: Options) -> str:
     return str(script.resolve())
 
 
-def _run(
-    options: Options, path: Path, scratch: Path | None, target: str, progress: Callable[[str], None]
-) -> int:
+def _run(options: Options, path: Path, scratch: Path | None, target: str, progress: Callable[[str], None]) -> int:
     boot = Boot(
         capture=str(path.resolve()),
         started_ns=time.perf_counter_ns(),
@@ -185,7 +183,10 @@ def _watch(child: subprocess.Popen[bytes], path: Path, options: Options, progres
 def _tell_progress(seen: dict[str, Any], options: Options, tell: Callable[[str, str], None]) -> None:
     if seen.get("kind") or seen.get("training"):
         where = f" at {_short(seen['site'])}" if seen.get("site") else ""
-        tell("training", f"training found ({seen.get('kind') or 'loop'}{where}); the first steps compile and warm up")
+        tell(
+            "training",
+            f"training found ({seen.get('kind') or 'loop'}{where}); the first steps compile and warm up",
+        )
     count = int(seen.get("steps") or 0)
     if options.whole:
         if count:
@@ -241,9 +242,7 @@ def _ended(path: Path, returncode: int, progress: Callable[[str], None]) -> Ende
     return Ended(path, code, reason, bool(rows), message)
 
 
-def _message(
-    returncode: int, reason: str, error: str | None, trained: bool, seen: dict[str, Any], full: bool
-) -> str:
+def _message(returncode: int, reason: str, error: str | None, trained: bool, seen: dict[str, Any], full: bool) -> str:
     parts: list[str] = []
     if reason == "signal":
         number = -returncode

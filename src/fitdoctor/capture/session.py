@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -98,10 +99,9 @@ class Session:
         self.fit = FitProbe(self.tracker, self.patches, self._cap_in_fit)
         self.tensorflow = TensorFlowInput(self.tracker, self.patches)
         self.loops = LoopProbe(self.tracker, self.patches)
-        self.probes = (
-            self.tensorflow, self.fit, CompileProbe(self.tracker, self.patches), SavingProbe(self.tracker, self.patches),
-            self.loops,
-        )  # fmt: skip
+        compiles = CompileProbe(self.tracker, self.patches)
+        saving = SavingProbe(self.tracker, self.patches)
+        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops)
         self.experiments: Callable[[Session, ActiveCall, Any], None] | None = None
         """The lab: run once `fit` was unwound, before the process ends."""
         self.before_exit: list[Callable[[], None]] = []
@@ -397,7 +397,7 @@ def _redirect(session: Session, root: Path) -> None:
     scratch = scratching.Scratch(root, lambda: session.tracker.current is not None)
     scratch.install()
     for module in scratching.WATCHED:
-        session.watch.when(module, lambda module=module: scratch.applied(module))  # type: ignore[misc]
+        session.watch.when(module, functools.partial(scratch.applied, module))
 
     def note() -> None:
         session.recorder.meta(redirected=scratch.files())

@@ -78,7 +78,8 @@ class Writer:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.exists():
                 raise CannotWrite(
-                    f"{self.path} exists already", do="name another file, or delete it: captures are never overwritten"
+                    f"{self.path} exists already",
+                    do="name another file, or delete it: captures are never overwritten",
                 )
             self._db = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL").fetchone()
@@ -89,7 +90,8 @@ class Writer:
             self._db.executescript(_TABLES)
         except (OSError, sqlite3.Error) as error:
             raise CannotWrite(
-                f"cannot write the capture {self.path}: {error}", do="name a writable place with --capture FILE"
+                f"cannot write the capture {self.path}: {error}",
+                do="name a writable place with --capture FILE",
             ) from error
         self.meta({"schema": CAPTURE_SCHEMA})
 
@@ -113,7 +115,7 @@ class Writer:
             for table, values in rows.items():
                 verb = "INSERT OR REPLACE" if table in _REPLACED else "INSERT OR IGNORE"
                 marks = ",".join("?" * _WIDTHS[table])
-                self._db.executemany(f"{verb} INTO {table} VALUES({marks})", values)  # noqa: S608 - our own names
+                self._db.executemany(f"{verb} INTO {table} VALUES({marks})", values)
             self._db.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):

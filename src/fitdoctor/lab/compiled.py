@@ -45,7 +45,7 @@ def _in_turns(one: Any, other: Any) -> tuple[list[int], list[int]]:
     inner = max(1, min(20, int(SECONDS * 1e9 / (4 * BLOCKS) / max(1, clock() - start))))
     times: tuple[list[int], list[int]] = ([], [])
     for block in range(BLOCKS):
-        for which in ((0, 1) if block % 2 else (1, 0)):
+        for which in (0, 1) if block % 2 else (1, 0):
             step = (one, other)[which]
             begun = clock()
             for _ in range(inner):

@@ -91,7 +91,7 @@ class CompileProbe:
         start = end - int(duration * 1e9)
         # Inner functions report before the outer one that holds them: hand over only what is new.
         inner = sum(e - max(s, start) for s, e in self._moved if e > start)
-        self._moved = [(s, e) for s, e in self._moved if e <= start][-64:] + [(start, end)]
+        self._moved = [*[(s, e) for s, e in self._moved if e <= start][-64:], (start, end)]
         self.account.move(acc.COMPILING, max(0, end - start - inner))
         self._row(kind, str(detail.get("fun_name", "")), start, end - start, None)
 

@@ -1,8 +1,8 @@
 """How long the device really computes, where launching returns before the work is done.
 
-Timing a launch on an asynchronous backend measures nothing; waiting for every step would change the run.  So a few steps
-are sampled: the device is idle before them and awaited after them.  The waiting before belongs to the steps that launched
-the work, and is counted to them.
+Timing a launch on an asynchronous backend measures nothing; waiting for every step would change the run.  So a few
+steps are sampled: the device is idle before them and awaited after them.  The waiting before belongs to the steps that
+launched the work, and is counted to them.
 """
 
 from __future__ import annotations

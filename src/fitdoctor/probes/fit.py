@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +40,7 @@ class FitProbe:
         """Wait for Keras."""
         for backend, name in TRAINERS.items():
             module = f"keras.src.backend.{backend}.trainer"
-            watch.when(module, lambda module=module, backend=backend, name=name: self._trainer(module, backend, name))  # type: ignore[misc]
+            watch.when(module, functools.partial(self._trainer, module, backend, name))
         watch.when("keras.src.callbacks.callback_list", self._callback_list)
         watch.when("keras.src.trainers.epoch_iterator", self._epoch_iterator)
         watch.when("keras.src.utils.traceback_utils", self._tracebacks)
@@ -438,7 +439,10 @@ def _plan(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Read from the arguments of `fit` what the user asked for."""
     names = ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    plan: dict[str, Any] = {"epochs": _int(given.get("epochs"), 1), "verbose": str(given.get("verbose", "auto"))}
+    plan: dict[str, Any] = {
+        "epochs": _int(given.get("epochs"), 1),
+        "verbose": str(given.get("verbose", "auto")),
+    }
     if given.get("initial_epoch"):
         plan["initial_epoch"] = _int(given["initial_epoch"], 0)
     plan["validates"] = given.get("validation_data") is not None or bool(given.get("validation_split"))

@@ -193,7 +193,7 @@ def time_imports(recorder: Recorder, patches: Patches) -> None:
 
     The wrapper claims to be a frame of importlib so that Python trims it from import errors as it trims its own.
     """
-    bootstrap = importlib._bootstrap  # type: ignore[attr-defined]
+    bootstrap = importlib._bootstrap
     account = recorder.account
 
     def make(original: Any) -> Callable[..., Any]:
@@ -202,7 +202,7 @@ def time_imports(recorder: Recorder, patches: Patches) -> None:
             "bucket": acc.IMPORTS,
         }  # fmt: skip
         exec(compile(_IMPORT_WRAPPER, "<frozen importlib._bootstrap>", "exec"), scope)  # noqa: S102
-        wrapper: Callable[..., Any] = scope["_find_and_load"]  # type: ignore[assignment]
+        wrapper: Callable[..., Any] = scope["_find_and_load"]
         return wrapper
 
     patches.wrap(bootstrap, "_find_and_load", make)

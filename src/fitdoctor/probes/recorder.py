@@ -61,7 +61,20 @@ class Recorder:
         """Keep one row of the steps table."""
         wall = parts[0] + parts[1] + parts[2] + parts[3] + parts[4] + parts[5]
         self._steps.append(
-            (call, epoch, step, count, start_ns, wall, parts[0], parts[1], parts[2], parts[3], parts[4], flags)
+            (
+                call,
+                epoch,
+                step,
+                count,
+                start_ns,
+                wall,
+                parts[0],
+                parts[1],
+                parts[2],
+                parts[3],
+                parts[4],
+                flags,
+            )
         )
 
     def add(self, table: str, row: Sequence[Any]) -> None:
@@ -113,7 +126,11 @@ class Recorder:
                     self.add("host", (self.clock(), json.dumps(sampler())))
                 except Exception as error:
                     self.samplers = [s for s in self.samplers if s is not sampler]
-                    self.gap("the host's signals", f"{type(error).__name__}: {error}", "please report this as a bug")
+                    self.gap(
+                        "the host's signals",
+                        f"{type(error).__name__}: {error}",
+                        "please report this as a bug",
+                    )
             self.flush()
 
     def flush(self) -> None:

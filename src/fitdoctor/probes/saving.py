@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +31,7 @@ class SavingProbe:
     def attach(self, watch: ImportWatch) -> None:
         """Wait for the modules that save."""
         for module in _SAVERS:
-            watch.when(module, lambda module=module: self._module(module))  # type: ignore[misc]
+            watch.when(module, functools.partial(self._module, module))
 
     def _module(self, name: str) -> None:
         module = sys.modules[name]

@@ -21,7 +21,7 @@ UNSTEADY_STEPS = 2
 """The first steps of a train function pay for allocation, autotuning and cold caches."""
 
 
-class CapReached(BaseException):  # noqa: N818 - not an error
+class CapReached(BaseException):
     """Enough was observed: unwinds `fit` up to our own frame, never further."""
 
 
@@ -29,8 +29,9 @@ class ActiveCall:
     """One call of `fit`, `evaluate`, … or one hand-written loop, while it runs."""
 
     __slots__ = (
-        "batch", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info", "kind", "last_result", "parent",
-        "rows", "rows_at_iterator", "shared", "site", "start_ns", "steady", "step", "step_start_ns", "steps_end_ns", "validation_ns", "warmth",
+        "batch", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info", "kind",
+        "last_result", "parent", "rows", "rows_at_iterator", "shared", "site", "start_ns", "steady", "step",
+        "step_start_ns", "steps_end_ns", "validation_ns", "warmth",
     )  # fmt: skip
 
     def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
@@ -64,8 +65,8 @@ class ActiveCall:
         """Build the row of the `calls` table."""
         site = self.site
         return (
-            self.id, self.kind, site and site.path, site and site.line, site and site.symbol, self.parent, self.start_ns,
-            self.end_ns, self.count, json.dumps(self.info, default=str),
+            self.id, self.kind, site and site.path, site and site.line, site and site.symbol, self.parent,
+            self.start_ns, self.end_ns, self.count, json.dumps(self.info, default=str),
         )  # fmt: skip
 
 

@@ -1,11 +1,11 @@
 """Python imports this before the first line of a script started by `fitdoctor run`.
 
-It removes every trace of itself (variable, path, module), lets the user's own `sitecustomize` run, and starts observing.
-Whatever goes wrong here must not keep the script from running.
+It removes its traces (variable, path), lets the user's own `sitecustomize` run, and starts observing.  Whatever goes
+wrong here must not keep the script from running.
 """
 
 
-def _boot():
+def _boot() -> None:
     import os
     import sys
 
@@ -28,7 +28,7 @@ def _boot():
         try:
             spec.loader.exec_module(module)
         except Exception as error:
-            sys.stderr.write("Error in sitecustomize: %s: %s\n" % (type(error).__name__, error))
+            sys.stderr.write(f"Error in sitecustomize: {type(error).__name__}: {error}\n")
     if text is None:
         return
     try:
@@ -36,7 +36,7 @@ def _boot():
 
         observe_child(text)
     except Exception as error:
-        sys.stderr.write("fitdoctor: cannot observe this process (%s: %s)\n" % (type(error).__name__, error))
+        sys.stderr.write(f"fitdoctor: cannot observe this process ({type(error).__name__}: {error})\n")
 
 
 _boot()
