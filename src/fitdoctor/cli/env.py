@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from dataclasses import asdict
@@ -27,8 +28,8 @@ def add_parser(subparsers: Any) -> None:
         "env",
         help="what the machine and the installed frameworks offer",
         description=(
-            "Looks at cores, quota, memory, GPUs, drivers and every installed framework, and says for each whether it "
-            "is as it should be and what to do if not. Nothing is changed."
+            "Looks at cores, quota, memory, GPUs, drivers and every installed framework, and says for each "
+            "whether it is as it should be and what to do if not. Nothing is changed."
         ),
     )
     _arguments(parser)
@@ -102,19 +103,24 @@ def render(judged: tuple[Line, ...]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 still gets every word
     console = Console(highlight=False)
-    width = max(len(line.subject) for line in judged)
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, min_width=width)
-    table.add_column(overflow="fold")
+    left = max(len(line.state) for line in judged) + 2
+    middle = max(len(line.subject) for line in judged)
     for line in judged:
         mark, style = _MARKS[line.state]
-        found = Text(line.found)
+        row = Table.grid(padding=(0, 2, 0, 0))
+        row.add_column(width=left)
+        row.add_column(width=middle)
+        row.add_column(overflow="fold")
+        row.add_row(
+            Text(f"{mark} {line.state}", style=style), Text(line.subject, style="bold"), Text(line.found)
+        )
+        console.print(row)
         if line.do:
-            found.append("\n→ ").append(line.do, style="bold")
-        table.add_row(Text(f"{mark} {line.state}", style=style), Text(line.subject, style="bold"), found)
-    console.print(table)
+            # Broken only where a shell allows it, so that it can be copied.
+            console.print(Text(f"  → {line.do}".replace(" && ", " &&\n    "), style="bold"), soft_wrap=True)
     console.print()
     console.print(summary(judged))
 

@@ -58,7 +58,8 @@ def lines(machine: View, keras: View, frameworks: Sequence[View]) -> tuple[Line,
 def python(machine: View) -> Line:
     """Name the interpreter and the system."""
     slow = machine.get("settings", {}).get("PYTHONDEVMODE")
-    found = f"{machine['implementation']} {machine['python']} on {machine['os']} {machine['kernel']}, {machine['machine']}"
+    system = f"{machine['os']} {machine['kernel']}, {machine['machine']}"
+    found = f"{machine['implementation']} {machine['python']} on {system}"
     if slow and slow != "0":
         return Line("python", "problem", f"{found}; development mode is on", "unset PYTHONDEVMODE")
     return Line("python", "pass", found)
@@ -108,20 +109,43 @@ def threads(machine: View, frameworks: Sequence[View]) -> tuple[Line, ...]:
     if too_few:
         found = f"{shown} leaves cores idle: {_cores(usable)} usable"
         return (Line("threads", "problem", found, f"unset {' '.join(too_few)}"),)
-    pools = _pools(machine, frameworks, settings)
-    if pools and max(pools.values()) > math.ceil(usable):
-        found = (
-            ", ".join(f"{name} starts {number} threads" for name, number in pools.items())
-            + f" on {_cores(usable)}"
-        )
-        return (Line("threads", "problem", found, _export(pools, whole)),)
-    return (Line("threads", "pass", f"{shown or 'no settings'}; pools fit {_cores(usable)}"),)
+    large = {
+        name: number
+        for name, number in _pools(machine, frameworks, settings).items()
+        if number > math.ceil(usable)
+    }
+    if not large:
+        return (Line("threads", "pass", f"{shown or 'no settings'}; pools fit {_cores(usable)}"),)
+    # XLA's pool for the CPU has no setting: it goes by the affinity mask alone.
+    jax = {name: large.pop(name) for name in ("jax",) if name in large}
+    remedies = [
+        (large, _export(large, whole)),
+        (jax, f"taskset -c {_first_cores(machine, whole)} python train.py"),
+    ]
+    return tuple(
+        Line("threads", "problem", f"{_starts(pools)} threads on {_cores(usable)}", do)
+        for pools, do in remedies
+        if pools
+    )
+
+
+def _starts(pools: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} starts {number}" for name, number in pools.items())
+
+
+def _first_cores(machine: View, whole: int) -> str:
+    """Name as many cores as may be used, in taskset's words."""
+    allowed = machine.get("affinity_cores")
+    if allowed is None:
+        return f"0-{whole - 1}" if whole > 1 else "0"
+    return ",".join(str(core) for core in allowed[:whole])
 
 
 def _pools(machine: View, frameworks: Sequence[View], settings: Mapping[str, str]) -> dict[str, int]:
     """Return the size of each framework's compute pool.
 
-    By default TensorFlow and JAX take one thread per core of the affinity mask; none of the frameworks looks at a quota.
+    By default TensorFlow and JAX take one thread per core of the affinity mask; no framework looks at a
+    quota.
     """
     default = machine.get("affinity", machine.get("logical_cores"))
     pools: dict[str, int] = {}
@@ -137,13 +161,10 @@ def _pools(machine: View, frameworks: Sequence[View], settings: Mapping[str, str
 
 
 def _export(pools: Mapping[str, int], whole: int) -> str:
-    names = []
+    names = ["OMP_NUM_THREADS"]
     if "tensorflow" in pools:
         names += ["TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"]
-    names.append("OMP_NUM_THREADS")
-    command = "export " + " ".join(f"{name}={whole}" for name in names)
-    # XLA's pool for the CPU has no setting; it goes by the affinity mask alone.
-    return f"taskset -c 0-{whole - 1} python train.py" if set(pools) == {"jax"} else command
+    return "export " + " ".join(f"{name}={whole}" for name in names)
 
 
 def memory(machine: View) -> Line:
@@ -161,7 +182,7 @@ def memory(machine: View) -> Line:
     if swap is not None:
         parts.append(f"swap {size(machine.get('swap_used', 0))} used of {size(swap)}" if swap else "no swap")
     if available is not None and available < 0.1 * total:
-        return Line("memory", "problem", "; ".join(parts), "see who uses it: ps aux --sort=-rss | head")
+        return Line("memory", "problem", "; ".join(parts), "ps aux --sort=-rss | head")
     return Line("memory", "pass", "; ".join(parts))
 
 
@@ -210,15 +231,17 @@ def framework(view: View, machine: View) -> Line:
     if seen is None:
         reason = view.get("failure", "it was not asked")
         return Line(name, "unknown", f"{title}: could not be asked: {reason}", f'python -c "import {name}"')
-    if len(view.get("distributions", ())) > 1:
-        names = " ".join(view["distributions"])
-        do = f"python -m pip uninstall -y {names} && {install(view, machine)}"
-        return Line(name, "problem", f"{title}: {names} overwrite each other's files", do)
+    both = list(view.get("distributions", ()))
+    if len(both) > 1 and any(each.endswith("-cpu") for each in both):
+        do = f"python -m pip uninstall -y {' '.join(both)} && {install({**view, 'distributions': []}, machine)}"
+        return Line(name, "problem", f"{title}: {' and '.join(both)} overwrite each other's files", do)
     gpus: Sequence[View] = machine.get("gpus", ())
     sees = f"sees {seen['gpus']} of {len(gpus)} GPU{'s' if len(gpus) != 1 else ''}"
     stack = _stack(seen)
     if not gpus:
         where = "sees the Apple GPU" if seen.get("mps") else "computes on the CPU"
+        if cpu_only(view, seen) and not seen.get("mps"):
+            where += " (a wheel without GPU support)"
         return Line(name, "pass", f"{title}{stack}: {where}")
     if seen["gpus"] >= len(gpus):
         return Line(name, "pass", f"{title}{stack}: {sees}")
@@ -253,7 +276,10 @@ def _hidden(view: View, seen: View, machine: View) -> tuple[str, str]:
             "the others are hidden from it",
             f'CUDA_VISIBLE_DEVICES=0 python -c "import {name}"; nvidia-smi -L',
         )
-    return "its CUDA libraries were not found or do not fit", install(view, machine)
+    said = str(seen.get("gpu_failure") or "").partition("\n")[0]
+    return "its CUDA libraries were not found or do not fit" + (f": {said}" if said else ""), install(
+        view, machine
+    )
 
 
 def cpu_only(view: View, seen: View) -> bool:
@@ -266,14 +292,15 @@ def cpu_only(view: View, seen: View) -> bool:
 
 
 def install(view: View, machine: View) -> str:
-    """Return the command that installs the same version with GPU support."""
+    """Return the command that installs the same version, with GPU support where there is a GPU."""
     name = view["name"]
     version = str(view.get("version") or "").partition("+")[0]
     pin = f"=={version}" if version else ""
     if name == "tensorflow":
         others = [each for each in view.get("distributions", ()) if each.endswith("-cpu")]
         remove = f"python -m pip uninstall -y {' '.join(others)} && " if others else ""
-        return f"{remove}python -m pip install 'tensorflow[and-cuda]{pin}'"
+        wanted = f"'tensorflow[and-cuda]{pin}'" if machine.get("gpus") else f"tensorflow{pin}"
+        return f"{remove}python -m pip install {wanted}"
     if name == "jax":
         driver = (machine.get("gpus") or [{}])[0].get("cuda_driver", "12")
         return f"python -m pip install 'jax[cuda{13 if _major(driver) >= 13 else 12}]{pin}'"

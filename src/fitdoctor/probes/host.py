@@ -61,6 +61,7 @@ def environment(root: Path = Path("/")) -> dict[str, Any]:
         "logical_cores": os.cpu_count,
         "physical_cores": lambda: _physical_cores(root),
         "affinity": lambda: len(os.sched_getaffinity(0)),
+        "affinity_cores": _affinity_cores,
         "cpu_quota": lambda: cgroup.cpu_quota(root=root),
         "memory_limit": lambda: cgroup.memory_limit(root=root),
         "nvidia_cards": lambda: device.nvidia_cards(root),
@@ -77,6 +78,12 @@ def environment(root: Path = Path("/")) -> dict[str, Any]:
     if limits:
         found["cores"] = min(limits)
     return found
+
+
+def _affinity_cores() -> list[int] | None:
+    """List the cores of the affinity mask where it leaves some out."""
+    cores = sorted(os.sched_getaffinity(0))
+    return None if len(cores) == os.cpu_count() else cores
 
 
 def _cpu_model(root: Path) -> str | None:
