@@ -28,8 +28,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(code: str, driver: Path | None, mode: str = "") -> Any:
-    environment = {**os.environ, "FAKE_NVML": mode, "LD_LIBRARY_PATH": str(driver or "")}
+def ask(code: str, driver: Path, mode: str = "") -> Any:
+    environment = {**os.environ, "FAKE_NVML": mode, "LD_LIBRARY_PATH": str(driver)}
     script = f"import json; from fitdoctor.probes.device import *\n{code}"
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -97,9 +97,9 @@ def test_no_library(tmp_path: Path) -> None:
     assert ask(code, tmp_path) == [[[], device.NO_LIBRARY], device.NO_LIBRARY]
 
 
-def test_no_binding() -> None:
+def test_no_binding(driver: Path) -> None:
     code = "import sys; sys.modules['pynvml'] = None; print(json.dumps([look(), DeviceSampler().sample()]))"
-    (found, why), sample = ask(code, None)
+    (found, why), sample = ask(code, driver)
     assert found == sample == []
     assert "nvidia-ml-py" in why
 

@@ -233,7 +233,8 @@ def framework(view: View, machine: View) -> Line:
         return Line(name, "unknown", f"{title}: could not be asked: {reason}", f'python -c "import {name}"')
     both = list(view.get("distributions", ()))
     if len(both) > 1 and any(each.endswith("-cpu") for each in both):
-        do = f"python -m pip uninstall -y {' '.join(both)} && {install({**view, 'distributions': []}, machine)}"
+        again = install({**view, "distributions": []}, machine)
+        do = f"python -m pip uninstall -y {' '.join(both)} && {again}"
         return Line(name, "problem", f"{title}: {' and '.join(both)} overwrite each other's files", do)
     gpus: Sequence[View] = machine.get("gpus", ())
     sees = f"sees {seen['gpus']} of {len(gpus)} GPU{'s' if len(gpus) != 1 else ''}"

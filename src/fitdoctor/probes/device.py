@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,6 @@ NO_LIBRARY = "library not found"
 NO_DRIVER = "driver not loaded"
 NO_DEVICE = "no device"
 NO_PERMISSION = "permission"
-
-REMEDIES = {
-    NO_LIBRARY: "install the NVIDIA driver, or start the container with --gpus all",
-    NO_DRIVER: "load the driver: sudo modprobe nvidia",
-    NO_DEVICE: "check that the GPU is passed through to this machine or container: nvidia-smi -L",
-    NO_PERMISSION: "give this user access to /dev/nvidia*: ls -l /dev/nvidia*",
-}
 
 _REASONS = {
     0x001: "idle",
@@ -85,12 +79,9 @@ class DeviceSampler:
         self._nvml: Any = None
         self._readings: list[tuple[int, dict[str, Callable[[], dict[str, Any]]]]] = []
         try:
-            import pynvml
-
-            pynvml.nvmlInit()
-            self._nvml = pynvml
-            for index in range(pynvml.nvmlDeviceGetCount()):
-                self._readings.append((index, _readings(pynvml, pynvml.nvmlDeviceGetHandleByIndex(index))))
+            self._nvml = nvml = _start()
+            for index in range(nvml.nvmlDeviceGetCount()):
+                self._readings.append((index, _readings(nvml, nvml.nvmlDeviceGetHandleByIndex(index))))
             if not self._readings:
                 self.why = NO_DEVICE
         except Exception as error:
@@ -173,15 +164,29 @@ def throttle_reasons(bits: int) -> list[str]:
     return [name for bit, name in _REASONS.items() if bits & bit]
 
 
-@contextlib.contextmanager
-def _nvml() -> Iterator[Any]:
+class _NoLibrary(Exception):  # noqa: N818 - an answer, not an error
+    pass
+
+
+def _start() -> Any:
+    # Asked first because most machines say no here, in microseconds; importing the binding takes 20 ms.
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        raise _NoLibrary from None
     import pynvml
 
     pynvml.nvmlInit()
+    return pynvml
+
+
+@contextlib.contextmanager
+def _nvml() -> Iterator[Any]:
+    nvml = _start()
     try:
-        yield pynvml
+        yield nvml
     finally:
-        pynvml.nvmlShutdown()
+        nvml.nvmlShutdown()
 
 
 def _describe(nvml: Any, index: int, driver: str) -> dict[str, Any]:
@@ -207,6 +212,7 @@ def _why(error: Exception) -> str:
     if isinstance(error, ImportError):
         return "the Python package nvidia-ml-py is missing"
     known = {
+        "_NoLibrary": NO_LIBRARY,
         "NVMLError_LibraryNotFound": NO_LIBRARY,
         "NVMLError_DriverNotLoaded": NO_DRIVER,
         "NVMLError_NoPermission": NO_PERMISSION,

@@ -72,7 +72,7 @@ def environment(root: Path = Path("/")) -> dict[str, Any]:
             if value is not None:
                 found[key] = value
     with contextlib.suppress(Exception):
-        found.update(_memory())
+        found.update(_memory(root))
     found["gpus"], found["gpus_why"] = device.look()
     limits = [found[key] for key in ("logical_cores", "affinity", "cpu_quota") if key in found]
     if limits:
@@ -114,7 +114,9 @@ def _physical_cores(root: Path) -> int | None:
     return psutil.cpu_count(logical=False)
 
 
-def _memory() -> dict[str, int]:
+def _memory(root: Path) -> dict[str, int]:
+    if (root / "proc/meminfo").exists():
+        return procfs.parse_meminfo(procfs.read(os.fsencode(root / "proc/meminfo")))
     import psutil
 
     memory, swap = psutil.virtual_memory(), psutil.swap_memory()

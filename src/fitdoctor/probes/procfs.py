@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import re
 from typing import Any
@@ -73,14 +74,16 @@ def parse_process(stat: bytes) -> dict[str, Any]:
 
 
 def parse_meminfo(text: bytes) -> dict[str, int]:
-    """Read /proc/meminfo: bytes available and bytes of swap in use."""
-    values = pick(
-        text, b":", {b"MemAvailable": "memory_available", b"SwapTotal": "total", b"SwapFree": "free"}, 1024
-    )
-    return {
-        "memory_available": values["memory_available"],
-        "swap_used": values["total"] - values["free"],
+    """Read /proc/meminfo: bytes of memory and of swap, there and in use."""
+    names = {
+        b"MemTotal": "memory_total",
+        b"MemAvailable": "memory_available",
+        b"SwapTotal": "swap_total",
+        b"SwapFree": "swap_free",
     }
+    values = pick(text, b":", names, 1024)
+    values["swap_used"] = values["swap_total"] - values.pop("swap_free")
+    return values
 
 
 def main_thread(pid: int, base: bytes) -> dict[str, Any]:
@@ -136,6 +139,7 @@ class Threads:
         return {"threads": totals}
 
 
+@functools.lru_cache(maxsize=4096)
 def group_name(name: str) -> str:
     """Put threads of a pool under one name.
 
