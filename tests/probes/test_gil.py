@@ -6,6 +6,7 @@ import json
 import struct
 import subprocess
 import sys
+import threading
 from dataclasses import asdict
 
 import pytest
@@ -59,6 +60,27 @@ def test_a_busy_thread_is_told_from_the_main_thread() -> None:
     seen = watch("time.sleep(1)", setup)
     assert seen["held"] > 0.8 * seen["looks"]
     assert seen["main"] < 0.2 * seen["looks"]
+
+
+@linux
+def test_it_is_found_while_other_threads_fight_for_it() -> None:
+    stop = threading.Event()
+
+    def spin() -> None:
+        while not stop.is_set():
+            pass
+
+    threads = [threading.Thread(target=spin) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        found = [locate() for _ in range(20)]
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert len(set(found)) == 1
+    assert isinstance(found[0], GilAddress)
 
 
 @linux

@@ -58,21 +58,30 @@ def _find() -> GilAddress:
     api.PyThreadState_Get.restype = api.PyInterpreterState_Get.restype = ctypes.c_void_p
     thread: int = api.PyThreadState_Get()
     # CPython 3.10 to 3.13 all store, one after the other: switch interval in µs, last holder, locked.
-    mark = struct.pack("@LP", round(sys.getswitchinterval() * 1e6), thread)
+    # While this thread runs it is the holder.
+    mark = struct.pack("@LPi", round(sys.getswitchinterval() * 1e6), thread, 1)
     # 3.10 and 3.11 in the runtime state, since 3.12 in the interpreter's.
     starts = (api.PyInterpreterState_Get(), ctypes.addressof(ctypes.c_char.in_dll(api, "_PyRuntime")))
     memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         for start in starts:
-            data = os.pread(memory, _SCAN, start)
+            data = _read_holding(memory, start)
             if data.count(mark) == 1:
                 address = start + data.index(mark) + struct.calcsize("@L")
-                # Right now this thread holds the lock, so it must be seen as held by this thread.
-                if _HOLDER.unpack(ctypes.string_at(address, _HOLDER.size)) == (thread, 1):
-                    return GilAddress(os.getpid(), address, thread)
+                return GilAddress(os.getpid(), address, thread)
     finally:
         os.close(memory)
     raise LookupError("its layout is not one of CPython 3.10 to 3.13")
+
+
+def _read_holding(memory: int, start: int) -> bytes:
+    """Read this process's own memory while holding the lock: os.pread would let another thread take it."""
+    pread = ctypes.PyDLL(None).pread
+    pread.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long)
+    pread.restype = ctypes.c_ssize_t
+    buffer = ctypes.create_string_buffer(_SCAN)
+    count = pread(memory, buffer, _SCAN, start)
+    return buffer.raw[: max(0, count)]
 
 
 class GilSampler:
