@@ -169,7 +169,7 @@ class _NoLibrary(Exception):  # noqa: N818 - an answer, not an error
 
 
 def _start() -> Any:
-    # Asked first because most machines say no here, in microseconds; importing the binding takes 20 ms.
+    # Asked first because most machines say no here, and importing the binding is slow.
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:

@@ -2,13 +2,14 @@
 
 Seen from outside: CPython keeps "locked" and "last holder" in its runtime state, and the parent of a
 process may read that memory.  So the watched process does nothing at all; it only says where to look
-(`locate`), once.  Probes that knock on the lock from inside (gilknocker) were tried and left: they disturb
-what they measure, they time the wait and so miss short holds (0.04 reported where 0.29 was true), and one
-run of 23 aborted when the interpreter shut down.
+(`locate`), once.
 
-The watcher needs a core at a random moment.  Where all cores are busy it tends to get one while others
-rest, and holds of about 0.1 ms are then seen too rarely (half as often, at worst, in what was measured); a
-lock that is held all the time is seen as such in any case.
+Knocking on the lock from inside (gilknocker 0.4.2) was tried and left: it times the wait and so misses
+short holds (in one run 0.04 where 0.29 was true), and 1 of 23 short runs aborted at exit.
+
+Short runs of this watcher on a loaded two-core machine: a lock held all the time was seen as such; holds
+of 0.1 to 1 ms were sometimes seen too rarely, at worst half as often as true.  Why is not established (the
+watcher may get a core mostly while the watched process rests): take a low share as a lower bound.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _read_holding(memory: int, start: int) -> bytes:
 class GilSampler:
     """Watches another process's lock from a thread of this one, about `rate` times a second.
 
-    A look costs the watched process nothing and the watcher about 20 µs.  `take` returns what was seen
+    A look runs no code in the watched process.  `take` returns what was seen
     since the last `take`: {"looks": n, "held": n, "main": n}; {} where nothing could be seen, and then
     `gaps` says why.
     """
