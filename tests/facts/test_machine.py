@@ -70,8 +70,7 @@ WITH_GPU = host(gpus=[GPU], gpus_why="", nvidia_cards=1)
     [
         (
             tf({"built_with_cuda": False}, distributions=["tensorflow-cpu"]),
-            "python -m pip uninstall -y tensorflow-cpu && "
-            "python -m pip install 'tensorflow[and-cuda]==2.21.0'",
+            "python -m pip uninstall -y tensorflow-cpu && python -m pip install 'tensorflow[and-cuda]==2.21.0'",
         ),
         (tf(), "python -m pip install 'tensorflow[and-cuda]==2.21.0'"),
         (jax(), "python -m pip install 'jax[cuda12]==0.10.2'"),

@@ -15,9 +15,7 @@ V1 = "31 23 0:27 {root} {point} rw,nosuid - cgroup cgroup rw,{controllers}"
 def tree(root: Path, own: str, mounts: list[str], files: dict[str, str]) -> Path:
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/self/cgroup").write_text(own)
-    (root / "proc/self/mountinfo").write_text(
-        "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n" + "\n".join(mounts) + "\n"
-    )
+    (root / "proc/self/mountinfo").write_text("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n" + "\n".join(mounts) + "\n")
     for name, text in files.items():
         path = root / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,9 +25,7 @@ def tree(root: Path, own: str, mounts: list[str], files: dict[str, str]) -> Path
 
 def v2(root: Path, own: str, files: dict[str, str], mounted: str = "/") -> Path:
     mount = V2.format(root=mounted, point="/sys/fs/cgroup")
-    return tree(
-        root, f"0::{own}\n", [mount], {f"/sys/fs/cgroup/{name}": text for name, text in files.items()}
-    )
+    return tree(root, f"0::{own}\n", [mount], {f"/sys/fs/cgroup/{name}": text for name, text in files.items()})
 
 
 def v1(root: Path, own: str, files: dict[str, str], mounted: str = "/") -> Path:

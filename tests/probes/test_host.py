@@ -119,9 +119,7 @@ def test_threads_are_kept_apart_and_never_forgotten() -> None:
     go.set()
     thread.join()
     ended = sampler.sample()["threads"]
-    others = [
-        {name: value for name, value in each.items() if name != "main"} for each in (before, alive, ended)
-    ]
+    others = [{name: value for name, value in each.items() if name != "main"} for each in (before, alive, ended)]
     sums = [sum(each.values()) for each in others]
     assert sums[1] - sums[0] > 0.2
     assert sums[2] >= sums[1] - 0.011

@@ -114,9 +114,7 @@ def render(judged: tuple[Line, ...]) -> None:
         row.add_column(width=left)
         row.add_column(width=middle)
         row.add_column(overflow="fold")
-        row.add_row(
-            Text(f"{mark} {line.state}", style=style), Text(line.subject, style="bold"), Text(line.found)
-        )
+        row.add_row(Text(f"{mark} {line.state}", style=style), Text(line.subject, style="bold"), Text(line.found))
         console.print(row)
         if line.do:
             # Broken only where a shell allows it, so that it can be copied.

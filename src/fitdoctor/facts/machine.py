@@ -110,9 +110,7 @@ def threads(machine: View, frameworks: Sequence[View]) -> tuple[Line, ...]:
         found = f"{shown} leaves cores idle: {_cores(usable)} usable"
         return (Line("threads", "problem", found, f"unset {' '.join(too_few)}"),)
     large = {
-        name: number
-        for name, number in _pools(machine, frameworks, settings).items()
-        if number > math.ceil(usable)
+        name: number for name, number in _pools(machine, frameworks, settings).items() if number > math.ceil(usable)
     }
     if not large:
         return (Line("threads", "pass", f"{shown or 'no settings'}; pools fit {_cores(usable)}"),)
@@ -202,9 +200,7 @@ def gpu(machine: View) -> Line:
     why = machine.get("gpus_why", "")
     cards = machine.get("nvidia_cards", 0)
     if cards:
-        found = (
-            f"{cards} NVIDIA card{'s' if cards > 1 else ''} on the PCI bus, but the driver offers none: {why}"
-        )
+        found = f"{cards} NVIDIA card{'s' if cards > 1 else ''} on the PCI bus, but the driver offers none: {why}"
         return Line("gpu", "problem", found, _NO_DRIVER.get(why, "nvidia-smi"))
     if why in ("library not found", "no device", "driver not loaded"):
         return Line("gpu", "pass", "no NVIDIA GPU in this machine: training runs on the CPU")
@@ -249,9 +245,7 @@ def framework(view: View, machine: View) -> Line:
     visible = machine.get("settings", {}).get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         found = f"{title}{stack}: {sees}, limited by CUDA_VISIBLE_DEVICES={visible!r}"
-        chosen = seen["gpus"] > 0 and seen["gpus"] == len(
-            [part for part in visible.split(",") if part.strip()]
-        )
+        chosen = seen["gpus"] > 0 and seen["gpus"] == len([part for part in visible.split(",") if part.strip()])
         return Line(name, "pass", found) if chosen else Line(name, "problem", found, _UNHIDE)
     if any(each.get("mig") for each in gpus) and seen["gpus"]:
         return Line(name, "pass", f"{title}{stack}: {sees} (MIG: one instance per process)")
@@ -278,9 +272,7 @@ def _hidden(view: View, seen: View, machine: View) -> tuple[str, str]:
             f'CUDA_VISIBLE_DEVICES=0 python -c "import {name}"; nvidia-smi -L',
         )
     said = str(seen.get("gpu_failure") or "").partition("\n")[0]
-    return "its CUDA libraries were not found or do not fit" + (f": {said}" if said else ""), install(
-        view, machine
-    )
+    return "its CUDA libraries were not found or do not fit" + (f": {said}" if said else ""), install(view, machine)
 
 
 def cpu_only(view: View, seen: View) -> bool:
@@ -315,9 +307,7 @@ def keras_line(keras: View, frameworks: Sequence[View]) -> Line:
     if version is None:
         return Line("keras", "problem", "Keras is not installed", "python -m pip install keras")
     if _major(version) < 3:
-        return Line(
-            "keras", "problem", f"{version}: fitdoctor reads Keras 3", "python -m pip install -U 'keras>=3.6'"
-        )
+        return Line("keras", "problem", f"{version}: fitdoctor reads Keras 3", "python -m pip install -U 'keras>=3.6'")
     backend, origin = keras["backend"], keras["backend_from"]
     source = {"default": "the default", "keras.json": "from keras.json"}.get(origin, f"from {origin}")
     found = f"{version}, backend {backend} ({source})"

@@ -50,11 +50,7 @@ def parse_throttling(text: str) -> dict[str, float]:
     {'periods': 10, 'throttled_periods': 3, 'throttled_s': 0.25}
     """
     values = dict(line.split(None, 1) for line in text.splitlines() if " " in line)
-    seconds = (
-        int(values["throttled_usec"]) / 1e6
-        if "throttled_usec" in values
-        else int(values["throttled_time"]) / 1e9
-    )
+    seconds = int(values["throttled_usec"]) / 1e6 if "throttled_usec" in values else int(values["throttled_time"]) / 1e9
     return {
         "periods": int(values["nr_periods"]),
         "throttled_periods": int(values["nr_throttled"]),

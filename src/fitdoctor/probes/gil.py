@@ -47,9 +47,7 @@ def locate() -> GilAddress | Gap:
     if sys.implementation.name != "cpython":
         return Gap(_WHAT, f"{sys.implementation.name} keeps no lock that can be seen", _RUN)
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return Gap(
-            _WHAT, "this Python runs without a GIL", "nothing to do: threads do not wait for each other"
-        )
+        return Gap(_WHAT, "this Python runs without a GIL", "nothing to do: threads do not wait for each other")
     if not sys.platform.startswith("linux"):
         return Gap(_WHAT, "another process's memory can only be read on Linux", _RUN)
     try:

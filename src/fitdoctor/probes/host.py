@@ -200,9 +200,7 @@ def _is_quick(path: Path) -> bool:
 
 
 def _throttling(files: tuple[Path, ...]) -> dict[str, Any]:
-    worst = max(
-        (cgroup.parse_throttling(path.read_text()) for path in files), key=lambda each: each["throttled_s"]
-    )
+    worst = max((cgroup.parse_throttling(path.read_text()) for path in files), key=lambda each: each["throttled_s"])
     return {"throttling": worst}
 
 

@@ -182,14 +182,10 @@ class Children:
         return {"children": len(now), "children_cpu": self._ended + sum(now.values())}
 
     def _descendants(self) -> list[bytes]:
-        if (
-            not self._listed
-        ):  # a kernel built without these lists: look at every process of the machine instead
+        if not self._listed:  # a kernel built without these lists: look at every process of the machine instead
             import psutil
 
-            return [
-                str(each.pid).encode() for each in psutil.Process(int(self._pid)).children(recursive=True)
-            ]
+            return [str(each.pid).encode() for each in psutil.Process(int(self._pid)).children(recursive=True)]
         found: list[bytes] = []
         queue = [self._pid]
         while queue:
