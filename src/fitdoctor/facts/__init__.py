@@ -1,8 +1,8 @@
 """From a capture to frozen facts, each a pure memoised function.
 
-A fact is a frozen dataclass; the module that defines `establish(...) -> ThatFact` establishes it.  The signature
-declares what it builds on: `capture: Capture` and other facts by type.  `SomeFact | None` accepts that the other
-fact may be missing.  Nothing is registered anywhere: the package is walked once.
+A fact is a frozen dataclass; the module that defines `establish(...) -> ThatFact` establishes it.  The
+signature declares what it builds on: `capture: Capture` and other facts by type.  `SomeFact | None` accepts
+that the other fact may be missing.  Nothing is registered anywhere: the package is walked once.
 
     facts = resolve(capture)
     facts.get(StepModel)             establishes it once, raises MissingEvidence where it cannot be

@@ -64,7 +64,8 @@ def _cost(name: str, rhythm: str, hooks: list[CallbackTime], training: Training)
     each = [_each(hook) for hook in hooks]
     # With steps_per_execution a batch hook runs less often than the steps: take the rhythm that was seen.
     times = [
-        training.planned_steps * hook.count / seen if rhythm == "step" else float(training.epochs) for hook in hooks
+        training.planned_steps * hook.count / seen if rhythm == "step" else float(training.epochs)
+        for hook in hooks
     ]
     return HookCost(
         name=name,
@@ -87,7 +88,7 @@ def _sum(intervals: list[Interval]) -> Interval:
 
 
 def _each(hook: CallbackTime) -> Interval:
-    """Seconds per call of a hook, from what is known of its variation: the mean, and the mean without the longest.
+    """Seconds per call of a hook: the mean, and as its variation the mean without the longest call.
 
     A hook seen once may have been slow because it was the first: half to one and a half times.
     """

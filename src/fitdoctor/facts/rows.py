@@ -46,7 +46,8 @@ def steady(steps: Steps) -> Mask:
 
     warm = (steps.flags & Steps.WARMUP) == 0
     drained = (steps.flags & Steps.DRAINED) != 0
-    # After the probe emptied the device's queue the next step starts with nothing in flight: not typical either.
+    # After the probe emptied the device's queue the next step starts with nothing in flight: not typical
+    # either.
     after = np.concatenate([[False], drained[:-1]]) if drained.size else drained
     cut = (steps.flags & Steps.CUT) != 0
     for mask in (warm & ~drained & ~after & ~cut, warm & ~drained & ~cut, warm & ~drained):
@@ -58,8 +59,8 @@ def steady(steps: Steps) -> Mask:
 def means(columns: Mapping[str, Any], weights: Any) -> dict[str, Interval]:
     """Return the mean per unit of weight of each column with the range that holds it 19 times in 20.
 
-    A moving-block bootstrap: blocks of neighbouring rows are drawn, since a slow step is followed by slow steps.
-    All columns share the drawn blocks.  The seed is fixed: the same capture gives the same report.
+    A moving-block bootstrap: blocks of neighbouring rows are drawn, since a slow step is followed by slow
+    steps. All columns share the drawn blocks.  The seed is fixed: the same capture gives the same report.
     """
     import numpy as np
 

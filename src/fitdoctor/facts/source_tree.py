@@ -59,7 +59,9 @@ class SourceFile:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
                 for each in node.names:
-                    found[each.asname or each.name.split(".")[0]] = each.name if each.asname else each.name.split(".")[0]
+                    found[each.asname or each.name.split(".")[0]] = (
+                        each.name if each.asname else each.name.split(".")[0]
+                    )
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.update({each.asname or each.name: f"{node.module}.{each.name}" for each in node.names})
         return found
@@ -78,15 +80,15 @@ class SourceFile:
     def _assigned(self) -> dict[str, list[tuple[ast.AST | None, int, ast.expr]]]:
         found: dict[str, list[tuple[ast.AST | None, int, ast.expr]]] = {}
         for node in ast.walk(self.tree):
-            targets: list[ast.expr] = []
             if isinstance(node, ast.Assign):
-                targets = node.targets
+                targets, value = node.targets, node.value
             elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
-                targets = [node.target]
+                targets, value = [node.target], node.value
+            else:
+                continue
             for target in targets:
-                if isinstance(target, ast.Name) and node.value is not None:  # type: ignore[attr-defined]
-                    value: ast.expr = node.value  # type: ignore[attr-defined]
-                    found.setdefault(target.id, []).append((self.scope(node), node.lineno, value))  # type: ignore[attr-defined]
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append((self.scope(node), target.lineno, value))
         return found
 
     def site(self, node: ast.AST, symbol: str | None = None) -> Site:
@@ -110,7 +112,7 @@ class SourceFile:
             here = self.parents.get(here)
 
     def resolve(self, node: ast.AST) -> str:
-        """Return the dotted name of an expression, imports resolved; `.name` for an attribute of something else."""
+        """Return the dotted name of an expression, imports resolved; `.name` for a method of an object."""
         if isinstance(node, ast.Name):
             return _canonical(self.aliases.get(node.id, node.id))
         if isinstance(node, ast.Attribute):
@@ -133,7 +135,7 @@ class SourceFile:
                 yield FoundCall(self, node, name)
 
     def chain(self, expression: ast.expr) -> list[FoundCall]:
-        """Return the calls that make an object, innermost first: `a.b().c()`, through variables and local functions."""
+        """Return the calls that make an object, innermost first, through variables and local functions."""
         calls: list[FoundCall] = []
         here: ast.expr | None = expression
         seen: set[int] = set()
@@ -193,7 +195,9 @@ def establish(capture: Capture) -> SourceTree:
     """Take the sources out of the capture."""
     files = tuple(SourceFile(each.path, each.text) for each in capture.sources if each.text is not None)
     if not files:
-        reason = "their text was left out on request" if capture.sources else "no file of the user's own was seen"
+        reason = (
+            "their text was left out on request" if capture.sources else "no file of the user's own was seen"
+        )
         raise MissingEvidence(Gap("the script's source", reason, "run again without redaction"))
     return SourceTree(files)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,7 @@ def _with_transfer(found: Split, *, accelerator: bool) -> Split:
 
 
 def _settle(step: Interval, raw: Mapping[str, Interval], rest: str = "other") -> dict[str, Interval]:
-    """Make the middles sum to the step: too little goes to `rest`, too much is taken from all in proportion."""
+    """Make the middles sum to the step: what lacks goes to `rest`, an excess is shared out."""
     total = sum(part.mid for part in raw.values())
     parts = {part: raw.get(part, Interval.exact(0.0)) for part in PARTS}
     if total > step.mid:
@@ -98,7 +99,7 @@ _HOW = {
 
 
 def _windows(capture: Capture, seen: list[tuple[Call, Steps]]) -> tuple[Any, Any, Any, list[Steps]] | None:
-    """Pair the readings of the in-graph clocks: (waits, computes, counts, rows) of windows without warm-up."""
+    """Return (waits, computes, counts, rows) between two readings of the clocks, without warm-up."""
     import numpy as np
 
     waits, computes, counts, kept = [], [], [], []
@@ -125,7 +126,7 @@ def _pairs(inside: Inside) -> list[tuple[int, int, float, float]]:
     )
     return [
         (before[0], after[0], (after[1] - before[1]) / 1e9, (after[2] - before[2]) / 1e9)
-        for before, after in zip(readings, readings[1:], strict=False)
+        for before, after in itertools.pairwise(readings)
         # Clocks that run backwards were started anew with a rebuilt train function.
         if after[0] > before[0] and after[1] >= before[1] and after[2] >= before[2]
     ]

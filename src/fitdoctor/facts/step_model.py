@@ -23,8 +23,8 @@ _DISJOINT = frozenset({"callbacks", "epoch callbacks"})
 class StepModel:
     """Seconds per optimizer step and their parts; the middles of the parts sum to the middle of the step.
 
-    `with_change` answers what-ifs.  It looks at three worlds (every part at its low, middle and high end, the fix
-    at its worst, middle and best), so a saving's low end is the worst fix on the smallest part.
+    `with_change` answers what-ifs.  It looks at three worlds (every part at its low, middle and high end, the
+    fix at its worst, middle and best), so a saving's low end is the worst fix on the smallest part.
     """
 
     step: Interval
@@ -143,9 +143,10 @@ def _parts_after(base: StepModel, changes: tuple[Change, ...], world: str) -> di
 def _gain_of_overlap(base: StepModel, parts: Mapping[str, float], world: str) -> float:
     """Seconds of input that would pass unseen beside the rest of the step.
 
-    A background thread works while the step computes and, at best, during everything else the step does.  Where
-    both need the same cores, the step cannot be shorter than its CPU seconds over the cores.  CPU seconds also
-    count threads that only spin, so the bound is full at the pessimistic end and half in the middle.
+    A background thread works while the step computes and, at best, during everything else the step does.
+    Where both need the same cores, the step cannot be shorter than its CPU seconds over the cores.  CPU
+    seconds also count threads that only spin, so the bound is full at the pessimistic end and half in the
+    middle.
     """
     serial = sum(parts.values())
     beside = parts["compute"] if world == "low" else serial - parts["input"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -86,15 +87,20 @@ def _groups(calls: Sequence[Call]) -> list[tuple[Call, ...]]:
 def _nothing_seen(capture: Capture, groups: Sequence[tuple[Call, ...]]) -> Gap:
     ended = (capture.meta.get("exit") or {}).get("reason", "running")
     if groups:
-        seen = sum(rows.size(capture.steps[call.id]) for group in groups for call in group if call.id in capture.steps)
+        seen = sum(
+            rows.size(capture.steps[call.id])
+            for group in groups
+            for call in group
+            if call.id in capture.steps
+        )
         return Gap(
             "steady steps",
-            f"{seen} steps were seen and fewer than {FEWEST_STEADY_ROWS} of them after warm-up (the run: {ended})",
+            f"{seen} steps were seen, fewer than {FEWEST_STEADY_ROWS} of them after warm-up (run: {ended})",
             "let it run longer: --steps and --budget",
         )
     return Gap(
         "training",
-        f"no fit, train_on_batch or training loop was seen (the run: {ended})",
+        f"no fit, train_on_batch or training loop was seen (run: {ended})",
         "give the script that trains, or mark its loop: for batch in fitdoctor.steps(data):",
     )
 
@@ -186,7 +192,9 @@ def _complete_epochs(capture: Capture, call: Call, steps: Steps) -> list[float]:
     ]
 
 
-def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[dict[str, float], tuple[Gap, ...]]:
+def _per_epoch(
+    capture: Capture, seen: Sequence[tuple[Call, Steps]]
+) -> tuple[dict[str, float], tuple[Gap, ...]]:
     """Return the seconds per epoch outside its steps, by what they went to."""
     looked = [look for call, steps in seen for look in _epoch_looks(capture, call, steps)]
     ids = {call.id for call, _ in seen}
@@ -208,7 +216,12 @@ def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[di
     own = sum(each.self_ns / max(1, each.count) for each in hooks) / 1e9
     nested = sum((each.total_ns - each.self_ns) / max(1, each.count) for each in hooks) / 1e9
     rest = statistics.median(look[1] for look in looked) - own - nested
-    split = {"validation": validation, "epoch callbacks": own, "saving": nested, "between epochs": max(0.0, rest)}
+    split = {
+        "validation": validation,
+        "epoch callbacks": own,
+        "saving": nested,
+        "between epochs": max(0.0, rest),
+    }
     return split, ()
 
 
@@ -271,7 +284,7 @@ def _fixed_per_call(
 def _between_calls(capture: Capture, calls: Sequence[Call]) -> float:
     """Seconds of the script's own code between the calls of a group."""
     total = 0.0
-    for before, after in zip(calls, calls[1:], strict=False):
+    for before, after in itertools.pairwise(calls):
         if before.end_ns is None:
             continue
         others = sum(

@@ -19,7 +19,7 @@ class Trials:
     mode: str
 
     def ratio(self, name: str, remedy: str) -> tuple[Interval, Trial]:
-        """Return changed over baseline step time of a trial, or raise MissingEvidence with the lab's reason."""
+        """Return changed over baseline step time of a trial, or raise MissingEvidence."""
         for trial in self.trials:
             if trial.name == name and trial.baseline_ns and trial.changed_ns:
                 before, after = rows.median(trial.baseline_ns), rows.median(trial.changed_ns)

@@ -2,25 +2,25 @@
 
 ## What is wrong
 
-With `run_eagerly=True`, `tf.config.run_functions_eagerly(True)`, or in a hand-written loop without `tf.function` or
-`jax.jit`, Python launches every operation of the step by itself.  On small and middle-sized models the launching
-takes longer than the computing.
+With `run_eagerly=True`, `tf.config.run_functions_eagerly(True)`, or in a hand-written loop without
+`tf.function` or `jax.jit`, Python launches every operation of the step by itself.  On small and middle-sized
+models the launching takes longer than the computing.
 
 ## How it is established
 
-The run shows that its step is not compiled, and the lab ran the very same step compiled, from the same weights, on
-the same batches, in turns with the step as it is.  No experiment, no finding: an eager step of large operations may
-gain nothing.
+The run shows that its step is not compiled, and the lab ran the very same step compiled, from the same
+weights, on the same batches, in turns with the step as it is.  No experiment, no finding: an eager step of
+large operations may gain nothing.
 
 ## What to do
 
-Remove `run_eagerly=True`; decorate the step of a hand-written loop with `@tf.function` or `@jax.jit`.  Results agree
-within floating-point tolerance.
+Remove `run_eagerly=True`; decorate the step of a hand-written loop with `@tf.function` or `@jax.jit`.
+Results agree within floating-point tolerance.
 
 ## When it is not worth it
 
-When the experiment shows no gain, or while debugging.  Python side effects in the step (prints, appends to lists)
-happen only while tracing once it is compiled.
+When the experiment shows no gain, or while debugging.  Python side effects in the step (prints, appends
+to lists) happen only while tracing once it is compiled.
 
 ## Example
 
@@ -60,7 +60,9 @@ def locate(source: SourceTree) -> Iterator[Site]:
                 yield call.site
             elif call.name == "tensorflow.GradientTape":
                 around = [
-                    each for each in file.inside(call.node) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
+                    each
+                    for each in file.inside(call.node)
+                    if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
                 ]
                 if not any(each.name in compiled or each.name in _BY_KERAS for each in around):
                     yield call.site
@@ -77,7 +79,8 @@ def _compiled(file: SourceFile) -> set[str]:
         for decorator in function.decorator_list:
             target = decorator.func if isinstance(decorator, ast.Call) else decorator
             if file.resolve(target) in _COMPILERS or (
-                isinstance(decorator, ast.Call) and any(file.resolve(each) in _COMPILERS for each in decorator.args)
+                isinstance(decorator, ast.Call)
+                and any(file.resolve(each) in _COMPILERS for each in decorator.args)
             ):
                 names.add(function.name)
     for call in file.calls(*_COMPILERS):
@@ -106,12 +109,14 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     ratio, trial = trials.ratio(TRIAL, "run it capped (without --whole): fitdoctor run SCRIPT")
     change = Change("compute", ratio.clip(0.0, 1.0))
     if ratio.mid >= 1:
-        return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
+        return Clear(
+            f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain"
+        )
     gain = units.percent_range(ratio)
     return [
         Cost(
             saving=model.with_change(change).saving(),
-            because=f"the step runs op by op; compiled, the same step was measured to take {gain} of its time",
+            because=f"the step runs op by op; compiled, the same step took {gain} of its time",
             site=training.site if training.kind == "loop" else None,
             change=change,
             evidence={

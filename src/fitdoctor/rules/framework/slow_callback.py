@@ -2,14 +2,15 @@
 
 ## What is wrong
 
-Callbacks run on the training thread: while one writes histograms, draws images, predicts a few samples or just
-computes, no step runs.  A hook that runs every step needs little to cost much.
+Callbacks run on the training thread: while one writes histograms, draws images, predicts a few samples or
+just computes, no step runs.  A hook that runs every step needs little to cost much.
 
 ## How it is established
 
-Every hook of every callback is timed in the run.  What a callback costs is its own time per call, projected to the
-whole training, as a share of it.  Work that other rules judge is left out: saving (frequent-checkpoint) and the
-progress bar (chatty-progress).  Callbacks that Keras runs on its own thread beside the step do not count.
+Every hook of every callback is timed in the run.  What a callback costs is its own time per call, projected
+to the whole training, as a share of it.  Work that other rules judge is left out: saving
+(frequent-checkpoint) and the progress bar (chatty-progress).  Callbacks that Keras runs on its own thread
+beside the step do not count.
 
 ## What to do
 
@@ -17,8 +18,8 @@ Do it less often (every N steps, or once per epoch), do less, or remove it.
 
 ## When it is not worth it
 
-When the low end of the saving is below what the run can tell from noise.  That a callback switches off asynchronous
-dispatch for everyone is another cause: synchronous-callback.
+When the low end of the saving is below what the run can tell from noise.  That a callback switches off
+asynchronous dispatch for everyone is another cause: synchronous-callback.
 
 ## Example
 
@@ -45,7 +46,9 @@ from fitdoctor.rules import Absent, Clear, Verdict
 
 _OTHERS_JUDGE = frozenset({"ModelCheckpoint", "BackupAndRestore", "ProgbarLogger", "CallbackList"})
 _BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
-_HEAVY = frozenset({"predict", "evaluate", "get_weights", "save", "save_weights", "savefig", "summary_plot", "histogram"})
+_HEAVY = frozenset(
+    {"predict", "evaluate", "get_weights", "save", "save_weights", "savefig", "summary_plot", "histogram"}
+)
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
@@ -65,7 +68,11 @@ def _heavy_hooks(file: SourceFile, node: ast.ClassDef) -> Iterator[Site]:
     for method in node.body:
         if isinstance(method, ast.FunctionDef) and method.name in _BATCH_HOOKS:
             for inner in ast.walk(method):
-                if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _HEAVY:
+                if (
+                    isinstance(inner, ast.Call)
+                    and isinstance(inner.func, ast.Attribute)
+                    and inner.func.attr in _HEAVY
+                ):
                     yield file.site(inner, f"{node.name}.{method.name}")
 
 
@@ -77,15 +84,22 @@ def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> V
     if not judged:
         beside = f" ({', '.join(callbacks.beside)} run beside it)" if callbacks.beside else ""
         return Clear(f"no callback of its own runs on the training thread{beside}")
-    return [_cost(each, model) for each in judged]
+    return [_cost(each, model, callbacks.total(each.rhythm)) for each in judged]
 
 
-def _cost(hook: HookCost, model: StepModel) -> Cost:
+def _cost(hook: HookCost, model: StepModel, all_callbacks: float) -> Cost:
     part = "callbacks" if hook.rhythm == "step" else "epoch callbacks"
-    whole = (
-        model.planned_steps * model.parts["callbacks"].mid if hook.rhythm == "step" else model.elsewhere.get(part, 0.0)
+    seen = (
+        model.planned_steps * model.parts[part].mid
+        if hook.rhythm == "step"
+        else model.elsewhere.get(part, 0.0)
     )
-    taken = hook.training_s.scale(1 / whole).clip(0.0, 1.0) if whole > 0 else Interval.exact(0.0)
+    # Of the callbacks' time, only what the step model shows as theirs was not spent beside the device's work.
+    taken = (
+        hook.training_s.scale(1 / max(seen, all_callbacks)).clip(0.0, 1.0)
+        if seen > 0
+        else Interval.exact(0.0)
+    )
     change = Change(part, Interval(1 - taken.high, 1 - taken.mid, 1 - taken.low))
     after = model.with_change(change)
     return Cost(

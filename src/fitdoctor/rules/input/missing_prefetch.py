@@ -2,9 +2,9 @@
 
 ## What is wrong
 
-A `tf.data` pipeline without anything that works ahead prepares a batch only when the step asks for it.  While it
-prepares, the model waits; while the model computes, the pipeline rests.  A step costs input + compute, where
-`prefetch` would make it cost the longer of the two.
+A `tf.data` pipeline without anything that works ahead prepares a batch only when the step asks for it.  While
+it prepares, the model waits; while the model computes, the pipeline rests.  A step costs input + compute,
+where `prefetch` would make it cost the longer of the two.
 
 ## How it is established
 
@@ -13,34 +13,35 @@ Both must hold:
 - the pipeline, *as TensorFlow really runs it*, has nothing that works ahead;
 - the step was measured to wait for input, one after the other with computing.
 
-TensorFlow repairs most pipelines, so a missing `prefetch` in the source proves nothing.  Measured on TensorFlow 2.21
-with 10 ms of input and 10 ms of compute (about 11 ms a step: overlapped; about 22 ms: in turns):
+TensorFlow repairs most pipelines, so a missing `prefetch` in the source proves nothing.  Measured on
+TensorFlow 2.21 with 10 ms of input and 10 ms of compute (about 11 ms a step: overlapped; about 22 ms: in
+turns):
 
 | pipeline | step |
 |---|---|
-| default options, whatever the last operator (map, batch, `from_generator`, shuffle, repeat, take) | 11 ms, a prefetch is injected |
+| default options, whatever is last (map, batch, generator, shuffle, ...) | 11 ms, a prefetch is injected |
 | `autotune.enabled = False`, or set on an inner dataset and not set again outside | 22 ms |
 | `experimental_optimization.inject_prefetch = False` | 22 ms |
 | `experimental_optimization.apply_default_optimizations = False` | 22 ms |
 | the same with `inject_prefetch = True` besides | 11 ms |
 | last operator `prefetch(0)`, default options | 22 ms, nothing more is injected |
-| autotune off, but `map(..., num_parallel_calls=n)`, a parallel batch or a parallel interleave is last | 11 ms, also with n = 1 |
+| autotune off, but a map, batch or interleave with `num_parallel_calls` is last | 11 ms, also with 1 |
 | autotune or injection off, `map(f).batch(n)` | 11 ms, both are fused and run ahead, Python in `f` too |
 | the same with `apply_default_optimizations = False` | 22 ms, not fused |
 | injection off, a stateless `map` is last | 11 ms, made parallel; 22 ms with autotune off |
 | injection off, `prefetch` upstream with only batch, shuffle, repeat or take after it | 11 ms |
 | injection off, `prefetch` upstream with a map that works after it | 22 ms |
-| `enable_op_determinism()` and a stateful or Python map | 22 ms, *with* `prefetch` too: that is strict-determinism |
+| `enable_op_determinism()` and a stateful or Python map | 22 ms, *with* `prefetch` too (strict-determinism) |
 
 ## What to do
 
-End the pipeline with `.prefetch(tf.data.AUTOTUNE)`, after `batch`; or stop turning off autotune or the default
-optimisations.  The model sees the same batches in the same order.
+End the pipeline with `.prefetch(tf.data.AUTOTUNE)`, after `batch`; or stop turning off autotune or the
+default optimisations.  The model sees the same batches in the same order.
 
 ## When it is not worth it
 
-When the step does not wait for input; when every core is already busy (the low end of the predicted saving counts
-the CPU seconds of a step against the cores); when a prefetched batch does not fit into memory.
+When the step does not wait for input; when every core is already busy (the low end of the predicted saving
+counts the CPU seconds of a step against the cores); when a prefetched batch does not fit into memory.
 
 ## Example
 
@@ -99,7 +100,11 @@ def _from_tf_data(chain: list[FoundCall]) -> bool:
 
 def _repair_off(file: SourceFile) -> bool:
     for node in ast.walk(file.tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is False:
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Constant)
+            and node.value.value is False
+        ):
             for target in node.targets:
                 if isinstance(target, ast.Attribute) and (
                     target.attr in _SWITCHES or ast.unparse(target).endswith("autotune.enabled")
@@ -116,7 +121,11 @@ def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
         return Absent(f"the input is {pipeline.adapter}, not tf.data{other}")
     if pipeline.operators is None:
         raise MissingEvidence(
-            Gap("the operators of the pipeline", "the dataset could not be looked into", "pass the tf.data.Dataset itself to fit")
+            Gap(
+                "the operators of the pipeline",
+                "the dataset could not be looked into",
+                "pass the tf.data.Dataset itself to fit",
+            )
         )
     ahead = pipeline.works_ahead()
     if ahead is not None:

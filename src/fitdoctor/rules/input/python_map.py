@@ -2,22 +2,24 @@
 
 ## What is wrong
 
-`tf.py_function` and `tf.numpy_function` call back into Python for every element.  Python runs one thread at a time
-(the GIL), so parallel calls and prefetching do not make it faster once it takes longer than the step: the model waits.
+`tf.py_function` and `tf.numpy_function` call back into Python for every element.  Python runs one thread at a
+time (the GIL), so parallel calls and prefetching do not make it faster once it takes longer than the step:
+the model waits.
 
 ## How it is established
 
-Every such function is timed inside the run: how long its calls took and how much CPU time its thread used.  The
-cost is that part of the *measured* input wait which the function's CPU time explains.  A function that takes little
-CPU time for its duration waits for something else (a disk, a network): that is starved-reads, not this.
+Every such function is timed inside the run: how long its calls took and how much CPU time its thread used.
+The cost is that part of the *measured* input wait which the function's CPU time explains.  A function that
+takes little CPU time for its duration waits for something else (a disk, a network): that is starved-reads,
+not this.
 
-The saving is a range: at its low end the same Python in as many processes as there are cores, within the CPU time
-the step leaves free; at its high end the function costs nothing, as TensorFlow ops often nearly do.
+The saving is a range: at its low end the same Python in as many processes as there are cores, within the CPU
+time the step leaves free; at its high end the function costs nothing, as TensorFlow ops often nearly do.
 
 ## What to do
 
-In this order: write it with TensorFlow ops; call Python once per batch instead of once per element (move the map
-after `batch` and use NumPy on whole arrays); prepare the data once, offline; use worker processes
+In this order: write it with TensorFlow ops; call Python once per batch instead of once per element (move the
+map after `batch` and use NumPy on whole arrays); prepare the data once, offline; use worker processes
 (`keras.utils.PyDataset(workers=…, use_multiprocessing=True)` or a Grain/torch loader).
 
 ## When it is not worth it
@@ -66,7 +68,11 @@ def _mapped(file: SourceFile) -> set[ast.AST]:
     """Return the functions, lambdas and expressions handed to map and its like."""
     found: set[ast.AST] = set()
     for call in file.calls():
-        if isinstance(call.node.func, ast.Attribute) and call.node.func.attr in _TAKES_FUNCTION and call.node.args:
+        if (
+            isinstance(call.node.func, ast.Attribute)
+            and call.node.func.attr in _TAKES_FUNCTION
+            and call.node.args
+        ):
             given = call.node.args[0]
             function = file.functions.get(given.id) if isinstance(given, ast.Name) else given
             if function is not None:
@@ -85,17 +91,24 @@ def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
     wait = model.parts["input"].mid
     busy = [each for each in functions if each.cpu_step > 0]
     if wait <= 0 or not busy:
-        return Clear("the step does not wait for input: the Python in the pipeline runs while the model computes")
+        return Clear(
+            "the step does not wait for input: the Python in the pipeline runs while the model computes"
+        )
     if model.cores is None:
         raise MissingEvidence(
-            Gap("usable cores", "the capture does not say how many cores the run may use", "run again with this fitdoctor")
+            Gap(
+                "usable cores",
+                "the capture does not say how many cores the run may use",
+                "run again with this fitdoctor",
+            )
         )
     return [_cost(each, model, model.cores) for each in busy]
 
 
 def _cost(function: PythonFunction, model: StepModel, cores: float) -> Cost:
     wait = model.parts["input"].mid
-    # Time beyond the CPU time is waiting for the GIL while Python is the bottleneck, for something else if not.
+    # Time beyond the CPU time is waiting for the GIL while Python is the bottleneck, for something else if
+    # not.
     taken = function.wall_step if function.cpu_step >= 0.5 * function.wall_step else function.cpu_step
     free = min(wait, taken)
     processes = min(free, function.cpu_step * (1 - 1 / max(1.0, cores)))
@@ -107,7 +120,7 @@ def _cost(function: PythonFunction, model: StepModel, cores: float) -> Cost:
     return Cost(
         saving=model.with_change(change).saving(),
         because=(
-            f"Python function {function.name} takes {units.duration(function.wall_step)} per step in the pipeline "
+            f"Python function {function.name} takes {units.duration(function.wall_step)} per step "
             f"({units.percent(min(1.0, share))} of it on the CPU, holding the GIL); "
             f"each step waits {units.duration(wait)} for input"
         ),
@@ -129,4 +142,7 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
     del source
     name = cost.evidence.get("function", "the function")
-    return Fix(f"write {name} with TensorFlow ops, or call it once per batch, or move it to worker processes", "may change")
+    return Fix(
+        f"write {name} with TensorFlow ops, or call it once per batch, or move it to worker processes",
+        "may change",
+    )
