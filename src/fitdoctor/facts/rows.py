@@ -44,13 +44,13 @@ def steady(steps: Steps) -> Mask:
     """
     import numpy as np
 
-    warm = (steps.flags & Steps.WARMUP) == 0
-    drained = (steps.flags & Steps.DRAINED) != 0
-    # After the probe emptied the device's queue the next step starts with nothing in flight: not typical
-    # either.
+    warm: Mask = (steps.flags & Steps.WARMUP) == 0
+    drained: Mask = (steps.flags & Steps.DRAINED) != 0
+    cut: Mask = (steps.flags & Steps.CUT) != 0
+    # After the probe emptied the device's queue the next step starts with nothing in flight.
     after = np.concatenate([[False], drained[:-1]]) if drained.size else drained
-    cut = (steps.flags & Steps.CUT) != 0
-    for mask in (warm & ~drained & ~after & ~cut, warm & ~drained & ~cut, warm & ~drained):
+    masks: tuple[Mask, ...] = (warm & ~drained & ~after & ~cut, warm & ~drained & ~cut, warm & ~drained)
+    for mask in masks:
         if int(mask.sum()) >= max(2, int(warm.sum()) // 3):
             return mask
     return warm

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.model import Capture, Gap, Site
@@ -25,8 +25,9 @@ class FoundCall:
 
     @property
     def site(self) -> Site:
-        """Where it stands."""
-        return self.file.site(self.node)
+        """Where its name stands: in a chain over several lines, the line of this very method."""
+        here = self.file.site(self.node)
+        return replace(here, line=self.node.func.end_lineno or here.line)
 
     def keyword(self, name: str) -> ast.expr | None:
         """Return a keyword argument."""

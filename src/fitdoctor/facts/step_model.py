@@ -121,10 +121,14 @@ def establish(
 _WORLDS = ("low", "mid", "high")
 
 
+def _at(interval: Interval, world: str) -> float:
+    return {"low": interval.low, "mid": interval.mid, "high": interval.high}[world]
+
+
 def _remaining(changes: tuple[Change, ...], part: str, world: str) -> float:
     """Return the share of a part that stays; the fix is at its worst in the low world."""
     end = {"low": "high", "mid": "mid", "high": "low"}[world]
-    shares = [min(1.0, max(0.0, getattr(each.remaining, end))) for each in changes if each.part == part]
+    shares = [min(1.0, max(0.0, _at(each.remaining, end))) for each in changes if each.part == part]
     if part in _DISJOINT:
         return max(0.0, 1 - sum(1 - share for share in shares))
     product = 1.0
@@ -134,7 +138,7 @@ def _remaining(changes: tuple[Change, ...], part: str, world: str) -> float:
 
 
 def _parts_after(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[str, float]:
-    parts = {part: getattr(base.parts[part], world) * _remaining(changes, part, world) for part in PARTS}
+    parts = {part: _at(base.parts[part], world) * _remaining(changes, part, world) for part in PARTS}
     if any(change.overlap for change in changes) and base.takes_turns:
         parts["input"] -= _gain_of_overlap(base, parts, world)
     return parts
@@ -158,7 +162,7 @@ def _gain_of_overlap(base: StepModel, parts: Mapping[str, float], world: str) ->
 
 
 def _saved_per_step(base: StepModel, changes: tuple[Change, ...], world: str) -> float:
-    before = sum(getattr(base.parts[part], world) for part in PARTS)
+    before = sum(_at(base.parts[part], world) for part in PARTS)
     return before - sum(_parts_after(base, changes, world).values())
 
 

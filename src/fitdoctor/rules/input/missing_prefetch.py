@@ -82,10 +82,13 @@ def locate(source: SourceTree) -> Iterator[Site]:
         for call in file.calls():
             data = call.argument(0, "x") if _is_fit(call) else None
             chain = file.chain(data) if data is not None else []
-            methods = [each.node.func.attr for each in chain if isinstance(each.node.func, ast.Attribute)]
-            last = next((each for each in reversed(methods) if each != "with_options"), None)
-            if _from_tf_data(chain) and last is not None and last != "prefetch":
-                yield chain[-1].site
+            last = next((each for each in reversed(chain) if _method(each) != "with_options"), None)
+            if _from_tf_data(chain) and last is not None and _method(last) != "prefetch":
+                yield last.site
+
+
+def _method(call: FoundCall) -> str:
+    return call.name.rpartition(".")[2]
 
 
 def _is_fit(call: FoundCall) -> bool:
