@@ -2,8 +2,8 @@
 
     Run("tensorflow").fit(steps=200, input_ms=30, compute_ms=18).callback("Watch", ms=2).capture(tmp_path)
 
-Every row goes through the real writer and reader.  Times jitter by `noise` in slow waves, as they do on a shared
-machine, from a fixed seed.
+Every row goes through the real writer and reader.  Times jitter by `noise` in slow waves, as they do on a
+shared machine, from a fixed seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ DRAIN_EVERY = 25
 class Run:
     """Builds one capture call by call; the clock advances as the run would."""
 
-    def __init__(self, backend: str = "tensorflow", *, noise: float = 0.01, cores: float = 4, **meta: Any) -> None:
+    def __init__(
+        self, backend: str = "tensorflow", *, noise: float = 0.01, cores: float = 4, **meta: Any
+    ) -> None:
         self.backend = backend
         self.noise = noise
         self.clock = 1_000 * MS
@@ -107,7 +109,7 @@ class Run:
                     flags |= Steps.DRAINED
                     self._add("drained", call, rows, ns["host"], ns["compute"])
                 if self.backend == "jax" and drains:
-                    # The launch returns early; the wait for the device shows up as sync on the training thread.
+                    # The launch returns early; the wait for the device shows up as sync.
                     run, ns["sync"] = ns["host"], ns["sync"] + ns["compute"]
                 if step + per_row >= steps:
                     flags |= Steps.CUT
@@ -137,6 +139,7 @@ class Run:
             "epochs": epochs_planned or epochs,
             "steps_per_epoch": steps,
             "batch_size": 32,
+            "dataset": [{"op": "Batch"}, {"op": "TensorSlices"}] if self.backend == "tensorflow" else None,
             **info,
         }
         path, at = ("train.py", line) if site else (None, None)
@@ -168,12 +171,27 @@ class Run:
         return self
 
     def pyfunc(
-        self, name: str = "augment", *, wall_ms: float, cpu_ms: float, kind: str = "numpy_function", line: int = 3
+        self,
+        name: str = "augment",
+        *,
+        wall_ms: float,
+        cpu_ms: float,
+        kind: str = "numpy_function",
+        line: int = 3,
     ) -> Run:
         """Add a Python function in the pipeline; times per step of the last call, 32 elements each."""
         count = 32 * self._last["steps"]
         per_element = self._last["steps"] * MS
-        self._add("pyfuncs", name, kind, "train.py", line, count, int(wall_ms * per_element), int(cpu_ms * per_element))
+        self._add(
+            "pyfuncs",
+            name,
+            kind,
+            "train.py",
+            line,
+            count,
+            int(wall_ms * per_element),
+            int(cpu_ms * per_element),
+        )
         return self
 
     def trial(self, name: str, *, baseline_ms: float, changed_ms: float, times: int = 12) -> Run:

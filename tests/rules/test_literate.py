@@ -3,8 +3,8 @@
 A section (`##`) holds a `python` block, a `toml` block, or both.
 
 - `python`: the script.  `locate` must find exactly the lines marked `# <- rule-name`.
-- `toml`: a run (`[run]`, `[fit]`, `[[callback]]`, `[[pyfunc]]`, `[[trial]]`, `[[gap]]`) and what the rule must say of it:
-  `[expect] outcome`, `saving` (the range that must hold its middle), `because` and `site`.
+- `toml`: a run (`[run]`, `[fit]`, `[[callback]]`, `[[pyfunc]]`, `[[trial]]`, `[[gap]]`) and what the rule
+  must say of it: `[expect] outcome`, `saving` (the range that must hold its middle), `because` and `site`.
 """
 
 from __future__ import annotations

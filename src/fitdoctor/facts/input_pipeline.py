@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fitdoctor.errors import MissingEvidence
@@ -58,6 +58,8 @@ class InputPipeline:
     """Outermost first; None where it is not tf.data or could not be looked into."""
     options: Mapping[str, Any]
     functions: tuple[PythonFunction, ...]
+    ahead: bool = False
+    """Something prepares the next batch while the step runs, by the framework's own rules."""
 
     def works_ahead(self) -> str | None:
         """Name what prepares the next batch while the step computes; None where nothing does."""
@@ -119,12 +121,23 @@ def establish(capture: Capture, training: Training) -> InputPipeline:
             )
         )
     listed = training.info.get("dataset")
-    return InputPipeline(
+    found = InputPipeline(
         adapter=str(adapter),
         operators=tuple(_operator(each) for each in listed) if listed else None,
         options=training.info.get("dataset_options") or {},
         functions=tuple(_function(each, capture, training) for each in capture.pyfuncs if each.count),
     )
+    return replace(found, ahead=_ahead(found, training))
+
+
+def _ahead(found: InputPipeline, training: Training) -> bool:
+    if found.operators is not None and found.adapter == "tf.data":
+        return found.works_ahead() is not None
+    workers = int(training.info.get("workers") or 0)
+    if found.adapter in ("DataLoader", "PyDataset"):
+        return workers > (found.adapter == "PyDataset")
+    # On TensorFlow Keras wraps all other kinds of input into a tf.data pipeline that prefetches.
+    return training.backend == "tensorflow" and training.kind == "fit" and found.adapter != "tf.data"
 
 
 def _operator(each: Mapping[str, Any]) -> Operator:

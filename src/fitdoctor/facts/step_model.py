@@ -9,11 +9,15 @@ from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import split
 from fitdoctor.facts.device_use import DeviceUse
 from fitdoctor.facts.host_use import HostUse
+from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.training import Training
 from fitdoctor.model import PARTS, Capture, Change, Gap, Interval
 
 SMALLEST_PROVABLE = 0.005
 """No comparison of two runs on a shared machine can confirm less than this fraction of the training time."""
+
+HICCUP = 0.05
+"""A pipeline that works ahead and still makes the step wait longer than this share of it cannot keep up."""
 
 _DISJOINT = frozenset({"callbacks", "epoch callbacks"})
 """Fixes to these remove different work each, so their shares add up; elsewhere they multiply."""
@@ -33,8 +37,8 @@ class StepModel:
     """One phrase per part on how it was obtained."""
     gaps: Mapping[str, Gap] = field(default_factory=dict)
     """Parts that could not be seen: their number is 0 because their time stands under another part."""
-    hidden: float = 0.0
-    """Seconds of input per step that already pass while the device computes."""
+    works_ahead: bool = False
+    """The next batch is prepared while the step runs: input and compute do not take turns."""
     cpu_s: float | None = None
     """CPU seconds per step, all threads and children."""
     cores: float | None = None
@@ -60,9 +64,10 @@ class StepModel:
         return max(spread * share, base.overhead, SMALLEST_PROVABLE)
 
     @property
-    def takes_turns(self) -> bool:
-        """Input and compute are one after the other: next to no input passes while the device computes."""
-        return not (self.hidden > 0.5 * min(self.parts["input"].mid, self.parts["compute"].mid))
+    def input_bound(self) -> bool:
+        """Input works ahead and cannot keep up: a shorter rest of the step would only make it wait longer."""
+        ahead = self.works_ahead or any(change.overlap for change in self.changes)
+        return ahead and self.share("input").low > HICCUP
 
     def share(self, part: str) -> Interval:
         """Return a part as a fraction of the step."""
@@ -94,7 +99,11 @@ class StepModel:
 
 
 def establish(
-    capture: Capture, training: Training, host: HostUse | None, devices: DeviceUse | None
+    capture: Capture,
+    training: Training,
+    pipeline: InputPipeline | None,
+    host: HostUse | None,
+    devices: DeviceUse | None,
 ) -> StepModel:
     """Split the steady steps of the leading training, as its backend allows."""
     split_up = split.split(capture, training, accelerator=devices is not None)
@@ -107,13 +116,18 @@ def establish(
         parts=split_up.parts,
         how=split_up.how,
         gaps=split_up.gaps,
-        hidden=split_up.hidden,
+        works_ahead=_passes_unseen(split_up) or (pipeline is not None and pipeline.ahead),
         cpu_s=busy * step.mid if busy is not None else None,
         cores=float(cores) if cores else None,
         planned_steps=training.planned_steps,
         elsewhere=training.elsewhere,
         overhead=max(0.0, float(overhead)),
     )
+
+
+def _passes_unseen(found: split.Split) -> bool:
+    """Input was seen to pass while the device computed."""
+    return found.hidden > 0.5 * min(found.parts["input"].mid + found.hidden, found.parts["compute"].mid)
 
 
 # --- what-ifs -----------------------------------------------------------------------------------------
@@ -139,7 +153,11 @@ def _remaining(changes: tuple[Change, ...], part: str, world: str) -> float:
 
 def _parts_after(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[str, float]:
     parts = {part: _at(base.parts[part], world) * _remaining(changes, part, world) for part in PARTS}
-    if any(change.overlap for change in changes) and base.takes_turns:
+    if base.input_bound:
+        rest = sum(seconds for part, seconds in parts.items() if part != "input")
+        before = sum(_at(base.parts[part], world) for part in PARTS if part != "input")
+        parts["input"] = max(0.0, parts["input"] + before - rest)
+    elif any(change.overlap for change in changes) and not base.works_ahead:
         parts["input"] -= _gain_of_overlap(base, parts, world)
     return parts
 

@@ -122,7 +122,18 @@ def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
         judge = _JUDGED_BY.get(pipeline.adapter)
         other = f"; {judge} judges that" if judge else ""
         return Absent(f"the input is {pipeline.adapter}, not tf.data{other}")
-    if pipeline.operators is None:
+    ahead = pipeline.works_ahead() if pipeline.operators is not None else None
+    if ahead is not None:
+        return Clear(f"the next batch is prepared while the step computes, by {ahead}")
+    if pipeline.options.get("op_determinism"):
+        return Clear("op determinism makes a prefetch wait its turn too: strict-determinism judges that")
+    model.need("input")
+    wait = model.parts["input"]
+    if model.works_ahead:
+        return Clear("nothing in the pipeline works ahead, yet input passes while the step computes")
+    change = Change("input", Interval.exact(1.0), overlap=True)
+    after = model.with_change(change)
+    if pipeline.operators is None and after.saving().high > model.noise:
         raise MissingEvidence(
             Gap(
                 "the operators of the pipeline",
@@ -130,17 +141,6 @@ def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
                 "pass the tf.data.Dataset itself to fit",
             )
         )
-    ahead = pipeline.works_ahead()
-    if ahead is not None:
-        return Clear(f"the next batch is prepared while the step computes, by {ahead}")
-    if pipeline.options.get("op_determinism"):
-        return Clear("op determinism makes a prefetch wait its turn too: strict-determinism judges that")
-    model.need("input")
-    wait = model.parts["input"]
-    if not model.takes_turns:
-        return Clear("nothing in the pipeline works ahead, yet input passes while the step computes")
-    change = Change("input", Interval.exact(1.0), overlap=True)
-    after = model.with_change(change)
     return [
         Cost(
             saving=after.saving(),
@@ -155,7 +155,7 @@ def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
                 "compute_ms": model.parts["compute"].mid * 1e3,
                 "step_ms": model.step.mid * 1e3,
                 "predicted_step_ms": after.step.mid * 1e3,
-                "operators": [each.op for each in pipeline.operators],
+                "operators": [each.op for each in pipeline.operators or ()],
                 "options": dict(pipeline.options),
             },
         )
