@@ -59,6 +59,8 @@ def test_nothing_worth_fixing(tmp_path: Path) -> None:
 def test_nothing_found_is_not_called_nothing_to_fix(tmp_path: Path) -> None:
     whole = report(Run("torch").fit(steps=400, input_ms=30, compute_ms=10), tmp_path)
     assert whole.headline.endswith("; none of the rules explains it.")
+    half = report(Run("jax").fit(steps=200, input_ms=4, compute_ms=10), tmp_path)
+    assert half.headline.endswith("but none of the rules explains waiting for input (29 %).")
     eager = report(Run(mode="whole").fit(run_eagerly=True, snapshots=False), tmp_path)
     assert eager.headline.endswith("nothing was found to fix, but eager-step could not be judged.")
     assert eager.next_command == "fitdoctor run train.py"

@@ -18,6 +18,9 @@ NOISY = 0.05
 OUTLIER = 5.0
 """Steps this many times as long as the middle one are called pauses."""
 
+UNEXPLAINED = 0.1
+"""A part of the step other than computing that takes more than this is not passed over in silence."""
+
 _PART_WORDS = {
     "input": "waiting for input",
     "transfer": "copying to the device",
@@ -111,9 +114,22 @@ def _finish(seen: Seen, text: str, *, at_work: bool) -> str:
     if seen.unknown:
         names = ", ".join(each.rule for each in seen.unknown)
         return f"{capital}; nothing was found to fix, but {names} could not be judged."
-    if at_work:
-        return f"Nothing worth fixing: {text}."
-    return f"{capital}; none of the rules explains it."
+    if not at_work:
+        return f"{capital}; none of the rules explains it."
+    left = _unexplained(seen)
+    if left:
+        return f"{capital}; nothing was found to fix, but none of the rules explains {left}."
+    return f"Nothing worth fixing: {text}."
+
+
+def _unexplained(seen: Seen) -> str:
+    assert seen.model is not None
+    large = [
+        f"{_PART_WORDS[part]} ({units.percent(seen.model.share(part).mid)})"
+        for part in PARTS
+        if part != "compute" and seen.model.share(part).mid > UNEXPLAINED
+    ]
+    return " and ".join(large)
 
 
 def _together(seen: Seen) -> StepModel:
@@ -149,7 +165,8 @@ def notes(seen: Seen) -> tuple[str, ...]:
 
 
 def _gap_note(gap: Gap) -> str:
-    return f"Not seen: {gap.what}: {gap.reason}. To see it: {gap.remedy}."
+    stop = "" if gap.remedy.endswith((".", ":", ")")) else "."
+    return f"Not seen: {gap.what}: {gap.reason}. To see it: {gap.remedy}{stop}"
 
 
 def _about_steps(capture: Capture, training: Training, model: StepModel) -> list[str]:

@@ -141,6 +141,9 @@ def test_overlap_is_bounded_by_the_cores(tmp_path: Path) -> None:
     turns = {"steps": 300, "input_ms": 5, "compute_ms": 5, "dataset_options": {"autotune": False}}
     free = model(Run(noise=0, cores=2).fit(cores_busy=0.5, **turns), tmp_path)
     full = model(Run(noise=0, cores=2).fit(cores_busy=2.0, **turns), tmp_path)
+    unknown = model(Run(noise=0, cores=2).fit(**turns), tmp_path)
+    assert unknown.with_change(overlap).step.mid == pytest.approx(0.005)
+    assert unknown.with_change(overlap).step.high == pytest.approx(0.0075)
     assert free.with_change(overlap).step.mid == pytest.approx(0.005)
     assert free.with_change(overlap).step.high == pytest.approx(0.005, rel=0.01)
     assert full.with_change(overlap).step.high == pytest.approx(0.010, rel=0.01)

@@ -158,7 +158,7 @@ def _parts_after(base: StepModel, changes: tuple[Change, ...], world: str) -> di
         before = sum(_at(base.parts[part], world) for part in PARTS if part != "input")
         parts["input"] = max(0.0, parts["input"] + before - rest)
     elif any(change.overlap for change in changes) and not base.works_ahead:
-        parts["input"] -= _gain_of_overlap(base, parts, world)
+        parts["input"] = max(0.0, parts["input"] - _gain_of_overlap(base, parts, world))
     return parts
 
 
@@ -173,8 +173,11 @@ def _gain_of_overlap(base: StepModel, parts: Mapping[str, float], world: str) ->
     serial = sum(parts.values())
     beside = parts["compute"] if world == "low" else serial - parts["input"]
     gain = min(parts["input"], beside)
-    if base.cpu_s is None or not base.cores or world == "high":
+    if world == "high":
         return gain
+    if base.cpu_s is None or not base.cores:
+        # Nothing says that a core is free.
+        return gain / 2 if world == "low" else gain
     bounded = min(gain, max(0.0, serial - base.cpu_s / base.cores))
     return bounded if world == "low" else (gain + bounded) / 2
 
