@@ -1,1 +1,86 @@
-"""Root causes: one module each, found by walking this package."""
+"""Root causes: one module each, found by walking this package.
+
+A rule is a module `rules/<family>/<rule>.py` with three functions; its docstring is its documentation page.
+
+    locate(source: SourceTree) -> Iterator[Site]             where the source has the pattern
+    measure(<facts by type>) -> list[Cost] | Clear | Absent  what it costs this run
+    fix(cost: Cost, source: SourceTree | None) -> Fix | None what to do about it
+
+`measure` gets the facts its signature names.  A fact that cannot be established makes the outcome `Unknown`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fitdoctor.model import FAMILIES, Cost, Fix, Site
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """The rule looked and there is nothing to gain."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The question does not arise on this run."""
+
+    because: str
+
+
+Verdict = list[Cost] | Clear | Absent
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One root cause."""
+
+    name: str
+    family: str
+    title: str
+    """First line of its page: what is wrong."""
+    page: str
+    locate: Callable[[Any], Iterator[Site]]
+    measure: Callable[..., Verdict]
+    fix: Callable[..., Fix | None]
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """Return every rule, family by family in the order of the catalogue, then by name."""
+    return tuple(
+        _rule(family, module.name)
+        for family in FAMILIES
+        for module in sorted(_modules(family), key=lambda each: each.name)
+    )
+
+
+def _modules(family: str) -> list[pkgutil.ModuleInfo]:
+    try:
+        package = importlib.import_module(f"{__name__}.{family}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{family}":
+            raise
+        return []
+    return list(pkgutil.iter_modules(package.__path__))
+
+
+def _rule(family: str, name: str) -> Rule:
+    module = importlib.import_module(f"{__name__}.{family}.{name}")
+    page = (module.__doc__ or "").strip()
+    return Rule(
+        name=name.replace("_", "-"),
+        family=family,
+        title=page.splitlines()[0].rstrip(".") if page else "",
+        page=page,
+        locate=module.locate,
+        measure=module.measure,
+        fix=module.fix,
+    )

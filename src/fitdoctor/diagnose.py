@@ -1,0 +1,183 @@
+"""From a capture to the answer: every rule judges, findings are ranked, together they set the ceiling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fitdoctor import headline, units
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import Resolver, resolve
+from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.training import Training
+from fitdoctor.model import (
+    PARTS,
+    Capture,
+    Ceiling,
+    Cost,
+    Finding,
+    Gap,
+    Interval,
+    NotApplicable,
+    Outcome,
+    Passed,
+    Report,
+    Site,
+    Suspicion,
+    Unknown,
+    ranked,
+)
+from fitdoctor.rules import Absent, Clear, Rule, all_rules
+
+_BUG = "please report it, with the capture if you can"
+
+
+def diagnose(capture: Capture) -> Report:
+    """Judge a capture; never raises for what the capture holds or lacks."""
+    facts = resolve(capture)
+    outcomes = [outcome for rule in all_rules() for outcome in judge(rule, facts)]
+    findings = ranked([each for each in outcomes if isinstance(each, Finding)])
+    unknown = tuple(each for each in outcomes if isinstance(each, Unknown))
+    training, model, gap = _basis(facts)
+    seen = headline.Seen(capture, training, model, gap, findings, unknown)
+    return Report(
+        headline=headline.sentence(seen),
+        run=_run(capture, training, model),
+        breakdown=_breakdown(model),
+        phases=dict(capture.account),
+        ceiling=_ceiling(model, findings),
+        findings=findings,
+        suspicions=tuple(each for each in outcomes if isinstance(each, Suspicion)),
+        passed=tuple(each for each in outcomes if isinstance(each, Passed)),
+        unknown=unknown,
+        not_applicable=tuple(each for each in outcomes if isinstance(each, NotApplicable)),
+        notes=headline.notes(seen),
+        next_command=headline.next_command(seen),
+    )
+
+
+def judge(rule: Rule, facts: Resolver) -> list[Outcome]:
+    """Return what one rule says of a run: one outcome, and suspicions beside an `Unknown`."""
+    source = _source(facts)
+    sites: list[Site] = []
+    try:
+        sites = list(dict.fromkeys(rule.locate(source))) if source is not None else []
+        return _measured(rule, facts, sites, source)
+    except MissingEvidence as error:
+        return [Unknown(rule.name, error.gap), *_suspicions(rule, sites, error.gap)]
+    except Exception as error:  # a rule must not take the other answers down with it
+        reason = f"the rule failed: {type(error).__name__}: {error}"
+        return [Unknown(rule.name, Gap(f"rule {rule.name}", reason, _BUG))]
+
+
+def _source(facts: Resolver) -> SourceTree | None:
+    try:
+        return facts.get(SourceTree)
+    except MissingEvidence:
+        return None
+
+
+def _suspicions(rule: Rule, sites: Sequence[Site], gap: Gap) -> list[Suspicion]:
+    why = f"{rule.title[:1].lower()}{rule.title[1:]}, says the source; not measured: {gap.reason}"
+    return [Suspicion(rule.name, rule.family, site, why) for site in sites]
+
+
+def _measured(rule: Rule, facts: Resolver, sites: Sequence[Site], source: SourceTree | None) -> list[Outcome]:
+    verdict = facts.call(rule.measure)
+    if isinstance(verdict, Absent):
+        return [NotApplicable(rule.name, verdict.because)]
+    if isinstance(verdict, Clear):
+        return [Passed(rule.name, verdict.because + _although(sites))]
+    noise = facts.get(StepModel).noise
+    costly = [cost for cost in verdict if cost.saving.low > noise]
+    if not costly:
+        return [Passed(rule.name, _too_little(verdict, noise) + _although(sites))]
+    return [_finding(rule, cost, sites, source) for cost in costly]
+
+
+def _although(sites: Sequence[Site]) -> str:
+    return f" (the pattern is in the source at {', '.join(map(str, sites))})" if sites else ""
+
+
+def _too_little(costs: Sequence[Cost], noise: float) -> str:
+    if not costs:
+        return "nothing of the kind was seen"
+    most = max(costs, key=lambda cost: cost.saving.mid)
+    return (
+        f"{most.because}: removing it would save {units.percent_range(most.saving)} of the training, "
+        f"and this run cannot tell less than {units.percent(noise)} from nothing"
+    )
+
+
+def _finding(rule: Rule, cost: Cost, sites: Sequence[Site], source: SourceTree | None) -> Finding:
+    site = cost.site or (sites[0] if sites else None)
+    return Finding(rule.name, rule.family, site, cost, rule.fix(cost, source))
+
+
+def _basis(facts: Resolver) -> tuple[Training | None, StepModel | None, Gap | None]:
+    try:
+        return facts.get(Training), facts.get(StepModel), None
+    except MissingEvidence as error:
+        return None, None, error.gap
+
+
+def _ceiling(model: StepModel | None, findings: Sequence[Finding]) -> Ceiling | None:
+    """Apply every change to the step model: savings overlap, so they are never summed."""
+    if model is None:
+        return None
+    best = model
+    for finding in findings:
+        if finding.cost.change is not None:
+            best = best.with_change(finding.cost.change)
+    return Ceiling(best.speedup(), headline.bound(best))
+
+
+def _breakdown(model: StepModel | None) -> dict[str, float]:
+    if model is None:
+        return {}
+    breakdown = {part: model.parts[part].mid * 1e3 for part in PARTS if part != "other"}
+    # Validation runs between the steps, never inside one; its seconds stand under the phases.
+    return {**breakdown, "validation": 0.0, "other": model.parts["other"].mid * 1e3}
+
+
+def _run(capture: Capture, training: Training | None, model: StepModel | None) -> dict[str, Any]:
+    meta = capture.meta
+    overhead = meta.get("overhead") or {}
+    run: dict[str, Any] = {
+        "command": list(meta.get("command") or ()),
+        "script": meta.get("script"),
+        "mode": meta.get("mode"),
+        "backend": training.backend if training else meta.get("backend"),
+        "versions": dict(meta.get("versions") or {}),
+        "steps": training.steps if training else 0,
+        "step_ms": _ms(model.step) if model else None,
+        "overhead": {"us_per_step": None, "fraction": None, **overhead},
+        "ranks": int(meta.get("ranks") or 1),
+        "exit": meta.get("exit"),
+        "capture": capture.path,
+        "wall_s": meta.get("wall_s"),
+    }
+    if training is None or model is None:
+        return run
+    return {
+        **run,
+        "kind": training.kind,
+        "site": str(training.site) if training.site else None,
+        "adapter": training.info.get("adapter"),
+        "warmup_steps": training.warmup_steps,
+        "epochs": training.epochs,
+        "steps_per_epoch": training.steps_per_epoch,
+        "planned_steps": training.planned_steps,
+        "projected_s": model.whole_s,
+        "projected": {"steps": model.planned_steps * model.step.mid, **training.elsewhere},
+        "calls": {
+            "count": training.call_count,
+            "fixed_ms": _ms(training.fixed_per_call) if training.fixed_per_call else None,
+        },
+        "how": dict(model.how),
+    }
+
+
+def _ms(interval: Interval) -> dict[str, float]:
+    return {"low": interval.low * 1e3, "mid": interval.mid * 1e3, "high": interval.high * 1e3}

@@ -1,0 +1,100 @@
+"""What each callback costs the training thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fitdoctor.facts.training import Training, merged
+from fitdoctor.model import CallbackTime, Capture, Interval, Site
+
+
+@dataclass(frozen=True, slots=True)
+class HookCost:
+    """One callback at one rhythm: all its hooks that run every step, or all that run every epoch."""
+
+    name: str
+    rhythm: str
+    """step or epoch"""
+    hooks: tuple[str, ...]
+    site: Site | None
+    builtin: bool
+    count: int
+    each: Interval
+    """Seconds per hook call."""
+    training_s: Interval
+    """Projected seconds of the whole training."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackCosts:
+    """All callbacks of the leading training, the costliest first; those beside the step are left out."""
+
+    costs: tuple[HookCost, ...]
+    beside: tuple[str, ...]
+    """Names of callbacks that ran on Keras's own thread, not on the training thread."""
+
+    def total(self, rhythm: str) -> float:
+        """Projected seconds of all callbacks at one rhythm."""
+        return sum(each.training_s.mid for each in self.costs if each.rhythm == rhythm)
+
+
+def establish(capture: Capture, training: Training) -> CallbackCosts:
+    """Add up the hooks per callback and project them to the whole training."""
+    mine = [each for each in capture.callbacks if each.call in training.call_ids]
+    together: dict[tuple[str, str], list[CallbackTime]] = {}
+    for hook in merged(each for each in mine if not each.threaded and each.count):
+        rhythm = _rhythm(hook.hook)
+        if rhythm is not None:
+            together.setdefault((hook.name, rhythm), []).append(hook)
+    costs = [_cost(name, rhythm, hooks, training) for (name, rhythm), hooks in together.items()]
+    return CallbackCosts(
+        costs=tuple(sorted(costs, key=lambda each: -each.training_s.mid)),
+        beside=tuple(sorted({each.name for each in mine if each.threaded})),
+    )
+
+
+def _rhythm(hook: str) -> str | None:
+    if hook.startswith("on_epoch"):
+        return "epoch"
+    return "step" if hook.startswith(("on_train_batch", "on_batch")) else None
+
+
+def _cost(name: str, rhythm: str, hooks: list[CallbackTime], training: Training) -> HookCost:
+    seen = max(1, training.steps + training.warmup_steps)
+    each = [_each(hook) for hook in hooks]
+    # With steps_per_execution a batch hook runs less often than the steps: take the rhythm that was seen.
+    times = [
+        training.planned_steps * hook.count / seen if rhythm == "step" else float(training.epochs)
+        for hook in hooks
+    ]
+    return HookCost(
+        name=name,
+        rhythm=rhythm,
+        hooks=tuple(sorted(hook.hook for hook in hooks)),
+        site=next((hook.site for hook in hooks if hook.site is not None), None),
+        builtin=all(hook.builtin for hook in hooks),
+        count=max(hook.count for hook in hooks),
+        each=_sum(each),
+        training_s=_sum([one.scale(factor) for one, factor in zip(each, times, strict=True)]),
+    )
+
+
+def _sum(intervals: list[Interval]) -> Interval:
+    return Interval(
+        sum(each.low for each in intervals),
+        sum(each.mid for each in intervals),
+        sum(each.high for each in intervals),
+    )
+
+
+def _each(hook: CallbackTime) -> Interval:
+    """Seconds per call of a hook: the mean, and as its variation the mean without the longest call.
+
+    A hook seen once may have been slow because it was the first: half to one and a half times.
+    """
+    mean = hook.self_ns / hook.count / 1e9
+    if hook.count == 1:
+        return Interval(0.5 * mean, mean, 1.5 * mean)
+    without = max(0.0, hook.self_ns - hook.max_ns) / (hook.count - 1) / 1e9
+    low = min(mean, without)
+    return Interval(low, mean, 2 * mean - low)

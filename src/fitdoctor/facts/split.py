@@ -1,0 +1,278 @@
+"""Which part of a step each nanosecond belongs to: one derivation per kind of backend."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fitdoctor.facts import rows
+from fitdoctor.facts.training import Training
+from fitdoctor.model import PARTS, Call, Capture, Gap, Inside, Interval, Steps
+
+INLINE = 0.8
+"""A launch that lasts this share of the whole step's device time ran the step itself."""
+
+_LONGER = "let it run longer: --steps and --budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A step and its parts in seconds, with how each part was obtained."""
+
+    step: Interval
+    parts: Mapping[str, Interval]
+    how: Mapping[str, str]
+    gaps: Mapping[str, Gap]
+    hidden: float = 0.0
+    """Seconds of input per step that passed while the device computed."""
+
+
+def split(capture: Capture, training: Training, *, accelerator: bool) -> Split:
+    """Split the steady steps of a training."""
+    seen = [(call, capture.steps[call.id]) for call in training.calls if call.id in capture.steps]
+    windows = _windows(capture, seen)
+    if windows is not None:
+        found = _in_graph(*windows)
+    elif any(call.id in capture.drained for call, _ in seen):
+        found = _asynchronous(capture, seen)
+    else:
+        found = _synchronous(training, seen)
+    return _with_transfer(found, accelerator=accelerator)
+
+
+def _with_transfer(found: Split, *, accelerator: bool) -> Split:
+    how, gaps = dict(found.how), dict(found.gaps)
+    if found.parts["transfer"].mid > 0:
+        how["transfer"] = "timed on the training thread"
+    elif not accelerator:
+        how["transfer"] = "no separate device memory"
+    else:
+        how["transfer"] = "not seen"
+        gaps["transfer"] = Gap(
+            "copies to the device",
+            "this backend gives no time for them; they stand under another part of the step",
+            "record a device trace with the framework's own profiler",
+        )
+    return Split(found.step, found.parts, how, gaps, found.hidden)
+
+
+def _settle(step: Interval, raw: Mapping[str, Interval], rest: str = "other") -> dict[str, Interval]:
+    """Make the middles sum to the step: what lacks goes to `rest`, an excess is shared out."""
+    total = sum(part.mid for part in raw.values())
+    parts = {part: raw.get(part, Interval.exact(0.0)) for part in PARTS}
+    if total > step.mid:
+        parts = {name: part.scale(step.mid / total) for name, part in parts.items()}
+        # Rounding: the middles must sum to the step exactly.
+        largest = max(parts, key=lambda name: parts[name].mid)
+        return _add(parts, largest, step.mid - sum(part.mid for part in parts.values()), 0.0)
+    spread = (step.high - step.low) / 2
+    return _add(parts, rest, step.mid - sum(part.mid for part in parts.values()), spread)
+
+
+def _add(parts: dict[str, Interval], name: str, seconds: float, spread: float) -> dict[str, Interval]:
+    here = parts[name]
+    mid = max(0.0, here.mid + seconds)
+    low = max(0.0, min(mid, here.low + seconds - spread))
+    return {**parts, name: Interval(low, mid, max(mid, here.high + seconds + spread))}
+
+
+def _columns(steps: Steps) -> dict[str, Any]:
+    return {
+        "step": steps.wall_ns / 1e9,
+        "fetch": steps.fetch_ns / 1e9,
+        "transfer": steps.transfer_ns / 1e9,
+        "run": steps.run_ns / 1e9,
+        "callbacks": steps.callbacks_ns / 1e9,
+        "sync": steps.sync_ns / 1e9,
+    }
+
+
+_HOW = {
+    "callbacks": "timed on the training thread, hook by hook",
+    "sync": "time blocked reading results back",
+    "other": "the rest of the step: the loop's own Python",
+}
+
+
+# --- TensorFlow: the batch is fetched inside the compiled step -----------------------------------------
+
+
+def _windows(capture: Capture, seen: list[tuple[Call, Steps]]) -> tuple[Any, Any, Any, list[Steps]] | None:
+    """Return (waits, computes, counts, rows) between two readings of the clocks, without warm-up."""
+    import numpy as np
+
+    waits, computes, counts, kept = [], [], [], []
+    for call, steps in seen:
+        inside = capture.inside.get(call.id)
+        for first, last, wait, compute in _pairs(inside) if inside is not None else ():
+            flags = steps.flags[first:last]
+            if last > rows.size(steps) or bool((flags & Steps.WARMUP).any()):
+                continue
+            mask = np.zeros(rows.size(steps), dtype=bool)
+            mask[first:last] = True
+            window = rows.choose(steps, mask)
+            waits.append(wait)
+            computes.append(compute)
+            counts.append(float(window.count.sum()))
+            kept.append(window)
+    return (waits, computes, counts, kept) if kept else None
+
+
+def _pairs(inside: Inside) -> list[tuple[int, int, float, float]]:
+    """Difference neighbouring readings: first row, last row, seconds waited, seconds computed."""
+    readings = list(
+        zip(inside.step.tolist(), inside.wait_ns.tolist(), inside.compute_ns.tolist(), strict=True)
+    )
+    return [
+        (before[0], after[0], (after[1] - before[1]) / 1e9, (after[2] - before[2]) / 1e9)
+        for before, after in itertools.pairwise(readings)
+        # Clocks that run backwards were started anew with a rebuilt train function.
+        if after[0] > before[0] and after[1] >= before[1] and after[2] >= before[2]
+    ]
+
+
+def _in_graph(waits: list[float], computes: list[float], counts: list[float], kept: list[Steps]) -> Split:
+    every = rows.joined(kept)
+    seen = rows.means(_columns(every), every.count)
+    clocks = rows.means({"wait": waits, "compute": computes}, counts)
+    fetch, run = seen["fetch"], seen["run"]
+    wait, compute = clocks["wait"], clocks["compute"]
+    over = wait.mid + compute.mid - run.mid
+    if over > 0 and wait.mid + compute.mid > 0:
+        # The graph's clocks cannot exceed the call around them by more than their own error.
+        wait, compute = (each.scale(run.mid / (run.mid + over)) for each in (wait, compute))
+    host = max(0.0, run.mid - wait.mid - compute.mid)
+    spread = (run.high - run.low) / 2
+    raw = {
+        "input": Interval(wait.low + fetch.low, wait.mid + fetch.mid, wait.high + fetch.high),
+        "transfer": seen["transfer"],
+        "compute": compute,
+        "host": Interval(max(0.0, host - spread), host, host + spread),
+        "callbacks": seen["callbacks"],
+        "sync": seen["sync"],
+    }
+    how = {
+        **_HOW,
+        "input": "clock inside the compiled step, around the fetch of the batch",
+        "compute": "clock inside the compiled step, from the batch to the last op",
+        "host": "the train function as Python sees it, without the two above",
+    }
+    return Split(seen["step"], _settle(seen["step"], raw), how, {})
+
+
+# --- asynchronous backends: sampled steps give the device time ----------------------------------------
+
+
+def _device_times(capture: Capture, seen: list[tuple[Call, Steps]]) -> tuple[list[float], list[float]]:
+    """Seconds of launch and of device time per optimizer step, of the sampled steps beyond warm-up."""
+    import numpy as np
+
+    launches: list[float] = []
+    computes: list[float] = []
+    spare: tuple[list[float], list[float]] = ([], [])
+    for call, steps in seen:
+        drained = capture.drained.get(call.id)
+        if drained is None:
+            continue
+        flagged = np.flatnonzero(steps.flags & Steps.DRAINED)
+        places = flagged if flagged.shape == drained.step.shape else drained.step
+        for place, launch, compute in zip(
+            places.tolist(), drained.launch_ns.tolist(), drained.compute_ns.tolist(), strict=True
+        ):
+            known = 0 <= place < rows.size(steps)
+            count = int(steps.count[place]) if known else 1
+            warm = known and bool(steps.flags[place] & Steps.WARMUP)
+            into = spare if warm else (launches, computes)
+            into[0].append(launch / count / 1e9)
+            into[1].append(compute / count / 1e9)
+    return (launches, computes) if computes else spare
+
+
+def _asynchronous(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
+    every = rows.joined([steps for _, steps in seen])
+    chosen = rows.choose(every, rows.steady(every))
+    columns = _columns(chosen)
+    columns["loop"] = (columns["step"] - sum(columns[name] for name in columns if name != "step")).clip(0)
+    seen_ = rows.means(columns, chosen.count)
+    step = seen_["step"]
+    launches, computes = _device_times(capture, seen)
+    device, launch = rows.median(computes), rows.median(launches)
+    compute = device.clip(0.0, step.mid)
+    inline = launch.mid >= INLINE * device.mid
+    # The device's work is certain; only the time it stood idle needs a culprit on the training thread.
+    idle = step.mid - compute.mid
+    doing = {
+        "input": seen_["fetch"],
+        "transfer": seen_["transfer"],
+        "callbacks": seen_["callbacks"],
+        "other": seen_["loop"],
+    }
+    if not inline:
+        doing["host"] = launch
+    total = sum(part.mid for part in doing.values())
+    scale = min(1.0, idle / total) if total > 0 else 0.0
+    raw = {"compute": compute, **{name: part.scale(scale) for name, part in doing.items()}}
+    hidden = max(0.0, seen_["fetch"].mid * (1 - scale))
+    sampled = f"{len(computes)} sampled steps after which the probe waited for the device"
+    overlapped = " as far as the device stood idle meanwhile"
+    how = {
+        "input": "time blocked asking for the next batch," + overlapped,
+        "compute": f"median device time of {sampled}",
+        "host": "time to launch the step," + overlapped,
+        "callbacks": _HOW["callbacks"] + "," + overlapped,
+        "sync": "device idle with nothing on the training thread to explain it",
+        "other": "the loop's own Python," + overlapped,
+    }
+    gaps = {}
+    if inline:
+        how["compute"] += "; the runtime ran the step inside the launch, so this holds the launch too"
+        how["host"] = "not told from compute: the runtime ran the step inside the launch"
+        gaps["host"] = Gap("launch cost", "the runtime ran the step inside its launch", "none on this device")
+    return Split(step, _settle(step, raw, rest="sync"), how, gaps, hidden)
+
+
+# --- everything that runs as Python runs ----------------------------------------------------------------
+
+
+def _synchronous(training: Training, seen: list[tuple[Call, Steps]]) -> Split:
+    every = rows.joined([steps for _, steps in seen])
+    chosen = rows.choose(every, rows.steady(every))
+    means = rows.means(_columns(chosen), chosen.count)
+    raw = {
+        "input": means["fetch"],
+        "transfer": means["transfer"],
+        "compute": means["run"],
+        "callbacks": means["callbacks"],
+        "sync": means["sync"],
+    }
+    how = {
+        **_HOW,
+        "input": "time blocked asking for the next batch",
+        "compute": "time inside the train function",
+        "host": "not told from compute: Python and its ops run in turns inside the train function",
+    }
+    gaps = _unseen(training, means["fetch"].mid)
+    for part in gaps:
+        how[part] = "not seen"
+    return Split(means["step"], _settle(means["step"], raw), how, gaps)
+
+
+def _unseen(training: Training, fetch: float) -> dict[str, Gap]:
+    gaps = {}
+    compiled = training.kind in ("fit", "evaluate", "predict") and not training.info.get("run_eagerly")
+    if training.backend == "tensorflow" and compiled and fetch == 0:
+        gaps["input"] = Gap(
+            "input wait",
+            "the batch is fetched inside the compiled step and the clocks inside it were not read twice; "
+            "it stands under compute",
+            _LONGER,
+        )
+    if training.backend == "jax" and not training.info.get("run_eagerly"):
+        gaps["compute"] = Gap(
+            "device time",
+            "the backend works asynchronously and no steady step was sampled",
+            _LONGER,
+        )
+    return gaps

@@ -1,0 +1,219 @@
+"""How long a step takes, what it is made of, and what it would take if something were changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import split
+from fitdoctor.facts.device_use import DeviceUse
+from fitdoctor.facts.host_use import HostUse
+from fitdoctor.facts.input_pipeline import InputPipeline
+from fitdoctor.facts.training import Training
+from fitdoctor.model import PARTS, Capture, Change, Gap, Interval
+
+SMALLEST_PROVABLE = 0.005
+"""No comparison of two runs on a shared machine can confirm less than this fraction of the training time."""
+
+HICCUP = 0.05
+"""A pipeline that works ahead and still makes the step wait longer than this share of it cannot keep up."""
+
+_DISJOINT = frozenset({"callbacks", "epoch callbacks"})
+"""Fixes to these remove different work each, so their shares add up; elsewhere they multiply."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepModel:
+    """Seconds per optimizer step and their parts; the middles of the parts sum to the middle of the step.
+
+    `with_change` answers what-ifs.  It looks at three worlds (every part at its low, middle and high end, the
+    fix at its worst, middle and best), so a saving's low end is the worst fix on the smallest part.
+    """
+
+    step: Interval
+    parts: Mapping[str, Interval]
+    how: Mapping[str, str] = field(default_factory=dict)
+    """One phrase per part on how it was obtained."""
+    gaps: Mapping[str, Gap] = field(default_factory=dict)
+    """Parts that could not be seen: their number is 0 because their time stands under another part."""
+    works_ahead: bool = False
+    """The next batch is prepared while the step runs: input and compute do not take turns."""
+    cpu_s: float | None = None
+    """CPU seconds per step, all threads and children."""
+    cores: float | None = None
+    planned_steps: float = 1.0
+    elsewhere: Mapping[str, float] = field(default_factory=dict)
+    """Projected seconds of the whole training outside its steps."""
+    overhead: float = 0.0
+    """Fraction of the time that watching cost."""
+    changes: tuple[Change, ...] = ()
+    origin: StepModel | None = None
+
+    @property
+    def whole_s(self) -> float:
+        """Projected seconds of the whole training."""
+        return self.planned_steps * self.step.mid + sum(self.elsewhere.values())
+
+    @property
+    def noise(self) -> float:
+        """What this run cannot tell from nothing, as a fraction of training time."""
+        base = self.origin or self
+        share = base.planned_steps * base.step.mid / base.whole_s if base.whole_s else 0.0
+        spread = (base.step.high - base.step.low) / 2 / base.step.mid if base.step.mid else 0.0
+        return max(spread * share, base.overhead, SMALLEST_PROVABLE)
+
+    @property
+    def input_bound(self) -> bool:
+        """Input works ahead and cannot keep up: a shorter rest of the step would only make it wait longer."""
+        ahead = self.works_ahead or any(change.overlap for change in self.changes)
+        return ahead and self.share("input").low > HICCUP
+
+    def share(self, part: str) -> Interval:
+        """Return a part as a fraction of the step."""
+        if self.step.mid <= 0:
+            return Interval.exact(0.0)
+        return self.parts[part].scale(1 / self.step.mid).clip(0.0, 1.0)
+
+    def need(self, *parts: str) -> None:
+        """Raise MissingEvidence unless all these parts were seen."""
+        for part in parts:
+            if part in self.gaps:
+                raise MissingEvidence(self.gaps[part])
+
+    def with_change(self, change: Change) -> StepModel:
+        """Return the model as it would be after a fix, on top of the fixes it already holds."""
+        return _changed(self.origin or self, (*self.changes, change))
+
+    def saving(self) -> Interval:
+        """Return what the changes save, as a fraction of the whole training's time."""
+        base = self.origin or self
+        if not self.changes or base.whole_s <= 0:
+            return Interval.exact(0.0)
+        return _saved(base, self.changes).scale(1 / base.whole_s).clip(0.0, 1.0)
+
+    def speedup(self) -> Interval:
+        """Return how many times as fast the whole training would be."""
+        saving = self.saving().clip(0.0, 0.999)
+        return Interval(1 / (1 - saving.low), 1 / (1 - saving.mid), 1 / (1 - saving.high))
+
+
+def establish(
+    capture: Capture,
+    training: Training,
+    pipeline: InputPipeline | None,
+    host: HostUse | None,
+    devices: DeviceUse | None,
+) -> StepModel:
+    """Split the steady steps of the leading training, as its backend allows."""
+    split_up = split.split(capture, training, accelerator=devices is not None)
+    step = split_up.step
+    cores = (capture.meta.get("environment") or {}).get("cores")
+    busy = host.cores_busy if host is not None else None
+    overhead = (capture.meta.get("overhead") or {}).get("fraction") or 0.0
+    return StepModel(
+        step=step,
+        parts=split_up.parts,
+        how=split_up.how,
+        gaps=split_up.gaps,
+        works_ahead=_passes_unseen(split_up) or (pipeline is not None and pipeline.ahead),
+        cpu_s=busy * step.mid if busy is not None else None,
+        cores=float(cores) if cores else None,
+        planned_steps=training.planned_steps,
+        elsewhere=training.elsewhere,
+        overhead=max(0.0, float(overhead)),
+    )
+
+
+def _passes_unseen(found: split.Split) -> bool:
+    """Input was seen to pass while the device computed."""
+    return found.hidden > 0.5 * min(found.parts["input"].mid + found.hidden, found.parts["compute"].mid)
+
+
+# --- what-ifs -----------------------------------------------------------------------------------------
+
+_WORLDS = ("low", "mid", "high")
+
+
+def _at(interval: Interval, world: str) -> float:
+    return {"low": interval.low, "mid": interval.mid, "high": interval.high}[world]
+
+
+def _remaining(changes: tuple[Change, ...], part: str, world: str) -> float:
+    """Return the share of a part that stays; the fix is at its worst in the low world."""
+    end = {"low": "high", "mid": "mid", "high": "low"}[world]
+    shares = [min(1.0, max(0.0, _at(each.remaining, end))) for each in changes if each.part == part]
+    if part in _DISJOINT:
+        return max(0.0, 1 - sum(1 - share for share in shares))
+    product = 1.0
+    for share in shares:
+        product *= share
+    return product
+
+
+def _parts_after(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[str, float]:
+    parts = {part: _at(base.parts[part], world) * _remaining(changes, part, world) for part in PARTS}
+    if base.input_bound:
+        rest = sum(seconds for part, seconds in parts.items() if part != "input")
+        before = sum(_at(base.parts[part], world) for part in PARTS if part != "input")
+        parts["input"] = max(0.0, parts["input"] + before - rest)
+    elif any(change.overlap for change in changes) and not base.works_ahead:
+        parts["input"] = max(0.0, parts["input"] - _gain_of_overlap(base, parts, world))
+    return parts
+
+
+def _gain_of_overlap(base: StepModel, parts: Mapping[str, float], world: str) -> float:
+    """Seconds of input that would pass unseen beside the rest of the step.
+
+    A background thread works while the step computes and, at best, during everything else the step does.
+    Where both need the same cores, the step cannot be shorter than its CPU seconds over the cores.  CPU
+    seconds also count threads that only spin, so the bound is full at the pessimistic end and half in the
+    middle.
+    """
+    serial = sum(parts.values())
+    beside = parts["compute"] if world == "low" else serial - parts["input"]
+    gain = min(parts["input"], beside)
+    if world == "high":
+        return gain
+    if base.cpu_s is None or not base.cores:
+        # Nothing says that a core is free.
+        return gain / 2 if world == "low" else gain
+    bounded = min(gain, max(0.0, serial - base.cpu_s / base.cores))
+    return bounded if world == "low" else (gain + bounded) / 2
+
+
+def _saved_per_step(base: StepModel, changes: tuple[Change, ...], world: str) -> float:
+    before = sum(_at(base.parts[part], world) for part in PARTS)
+    return before - sum(_parts_after(base, changes, world).values())
+
+
+def _saved(base: StepModel, changes: tuple[Change, ...]) -> Interval:
+    """Seconds of the whole training that the changes save."""
+    totals = []
+    for world in _WORLDS:
+        beyond = sum(
+            seconds * (1 - _remaining(changes, name, world)) for name, seconds in base.elsewhere.items()
+        )
+        totals.append(base.planned_steps * _saved_per_step(base, changes, world) + beyond)
+    return _interval(*totals)
+
+
+def _interval(low: float, mid: float, high: float) -> Interval:
+    """Keep the middle world in the middle, whatever rounding does to the other two."""
+    return Interval(min(low, mid, high), mid, max(low, mid, high))
+
+
+def _changed(base: StepModel, changes: tuple[Change, ...]) -> StepModel:
+    low, mid, high = (_parts_after(base, changes, world) for world in _WORLDS)
+    saved = _interval(*(_saved_per_step(base, changes, world) for world in _WORLDS))
+    now = sum(mid.values())
+    return replace(
+        base,
+        step=_interval(max(0.0, base.step.mid - saved.high), now, base.step.mid - saved.low),
+        parts={part: _interval(low[part], mid[part], high[part]) for part in PARTS},
+        elsewhere={
+            name: seconds * _remaining(changes, name, "mid") for name, seconds in base.elsewhere.items()
+        },
+        changes=changes,
+        origin=base,
+    )

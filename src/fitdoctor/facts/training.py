@@ -1,0 +1,296 @@
+"""Which training leads, and what it costs as a whole: the observed part, projected to the end."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import rows
+from fitdoctor.model import Call, CallbackTime, Capture, Compile, Epoch, Gap, Interval, Site, Steps
+
+ONE_OFF = ("imports", "set-up", "compiling")
+FEWEST_STEADY_ROWS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """The leading training of the run: one call, or one group of many calls from the same line."""
+
+    kind: str
+    site: Site | None
+    backend: str
+    info: Mapping[str, Any]
+    """Of the group's last call."""
+    calls: tuple[Call, ...]
+    call_count: int
+    steps: int
+    """Optimizer steps observed, warm-up left out."""
+    warmup_steps: int
+    step_s: float
+    """Mean seconds per steady step."""
+    steps_per_epoch: float | None
+    """None where no epoch was seen to its end and the script does not say."""
+    epochs: int
+    planned_steps: float
+    fixed_per_call: Interval | None
+    """Seconds per call beyond its steps, validation and epoch work; None for a single call."""
+    elsewhere: Mapping[str, float]
+    """Projected seconds of the whole training outside its steps."""
+    gaps: tuple[Gap, ...]
+
+    @property
+    def whole_s(self) -> float:
+        """Projected seconds of the whole training as the user would run it."""
+        return self.planned_steps * self.step_s + sum(self.elsewhere.values())
+
+    @property
+    def call_ids(self) -> frozenset[int]:
+        """The ids of the group's calls."""
+        return frozenset(call.id for call in self.calls)
+
+    @property
+    def where(self) -> str:
+        """The leading call as people name it."""
+        return f"{self.kind} at {self.site}" if self.site else self.kind
+
+
+def establish(capture: Capture) -> Training:
+    """Choose the group with the largest projected time; what the others cost is kept in `elsewhere`."""
+    groups = _groups(capture.calls)
+    projected = [each for group in groups if (each := _project(capture, group)) is not None]
+    if not projected:
+        raise MissingEvidence(_nothing_seen(capture, groups))
+    leader = max(projected, key=lambda each: each.whole_s)
+    others = sum(each.whole_s for each in projected if each is not leader)
+    between = leader.elsewhere.get("between calls", 0.0)
+    one_off = {phase: float(capture.account.get(phase, 0.0)) for phase in ONE_OFF}
+    # What the script does between the calls of a loop happens once per call, not once per run.
+    one_off["set-up"] = max(0.0, one_off["set-up"] - between)
+    elsewhere = {**one_off, **leader.elsewhere, "other calls": others}
+    return replace(leader, elsewhere={name: value for name, value in elsewhere.items() if value > 0})
+
+
+def _groups(calls: Sequence[Call]) -> list[tuple[Call, ...]]:
+    """Put calls of the same kind from the same line together; nested calls belong to the call around them."""
+    found: dict[Any, list[Call]] = {}
+    for call in calls:
+        if call.parent is None:
+            key = (call.kind, call.site.path, call.site.line) if call.site else call.id
+            found.setdefault(key, []).append(call)
+    return [tuple(sorted(group, key=lambda call: call.start_ns)) for group in found.values()]
+
+
+def _nothing_seen(capture: Capture, groups: Sequence[tuple[Call, ...]]) -> Gap:
+    ended = (capture.meta.get("exit") or {}).get("reason", "running")
+    if groups:
+        seen = sum(
+            rows.size(capture.steps[call.id])
+            for group in groups
+            for call in group
+            if call.id in capture.steps
+        )
+        return Gap(
+            "steady steps",
+            f"{seen} steps were seen, fewer than {FEWEST_STEADY_ROWS} of them after warm-up (run: {ended})",
+            "let it run longer: --steps and --budget",
+        )
+    return Gap(
+        "training",
+        f"no fit, train_on_batch or training loop was seen (run: {ended})",
+        "give the script that trains, or mark its loop: for batch in fitdoctor.steps(data):",
+    )
+
+
+def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
+    """Project one group to its end; None where it has no steady steps."""
+    seen = [(call, capture.steps[call.id]) for call in calls if call.id in capture.steps]
+    if not seen:
+        return None
+    every = rows.joined([steps for _, steps in seen])
+    mask = rows.steady(every)
+    if int(mask.sum()) < FEWEST_STEADY_ROWS:
+        return None
+    chosen = rows.choose(every, mask)
+    step_s = float(chosen.wall_ns.sum()) / float(chosen.count.sum()) / 1e9
+    warm = (every.flags & Steps.WARMUP) == 0
+    call_count = sum(call.count for call in calls)
+    plans = [_plan(capture, call, steps, last=call is _last(capture)) for call, steps in seen]
+    per_epoch, gaps = _per_epoch(capture, seen)
+    epochs = sum(plan.epochs for plan in plans)
+    elsewhere = {name: seconds * epochs for name, seconds in per_epoch.items()}
+    fixed = _fixed_per_call(capture, seen, step_s, sum(per_epoch.values())) if call_count > 1 else None
+    if fixed is not None:
+        elsewhere["calls"] = fixed.mid * call_count
+        elsewhere["between calls"] = _between_calls(capture, calls)
+    lengths = [plan.steps_per_epoch for plan in plans if plan.steps_per_epoch is not None]
+    if calls[-1].kind == "fit" and not lengths:
+        gaps += (
+            Gap(
+                "steps per epoch",
+                "no epoch was seen to its end and the script does not say",
+                "pass steps_per_epoch, or let it run longer: --steps and --budget",
+            ),
+        )
+    info = calls[-1].info
+    return Training(
+        kind=calls[-1].kind,
+        site=calls[-1].site,
+        backend=str(info.get("backend") or capture.meta.get("backend") or "unknown"),
+        info=info,
+        calls=calls,
+        call_count=call_count,
+        steps=int(every.count[warm].sum()),
+        warmup_steps=int(every.count[~warm].sum()),
+        step_s=step_s,
+        steps_per_epoch=statistics.median(lengths) if lengths else None,
+        epochs=epochs,
+        planned_steps=sum(plan.steps for plan in plans),
+        fixed_per_call=fixed,
+        elsewhere=elsewhere,
+        gaps=gaps,
+    )
+
+
+def _last(capture: Capture) -> Call:
+    return max((call for call in capture.calls if call.parent is None), key=lambda call: call.start_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    steps: float
+    epochs: int
+    steps_per_epoch: float | None
+
+
+def _plan(capture: Capture, call: Call, steps: Steps, *, last: bool) -> _Plan:
+    """Tell how many steps and epochs a call has when it is let run to its end."""
+    observed = int(steps.count.sum())
+    seen = max(1, len(set(steps.epoch.tolist())))
+    ended = (capture.meta.get("exit") or {}).get("reason", "running")
+    finished = call.end_ns is not None and not (last and ended != "finished")
+    lengths = _complete_epochs(capture, call, steps)
+    said = call.info.get("steps_per_epoch")
+    per_epoch = float(said) if said else statistics.median(lengths) if lengths else None
+    if call.kind != "fit":
+        return _Plan(observed, 0, None)
+    if finished:
+        return _Plan(observed, seen, per_epoch if per_epoch is not None else observed / seen)
+    epochs = max(seen, int(call.info.get("epochs") or 0) - int(call.info.get("initial_epoch") or 0))
+    # With an epoch of unknown length, what was seen of it is the least it can be.
+    return _Plan(max(float(observed), epochs * (per_epoch or observed / seen)), epochs, per_epoch)
+
+
+def _complete_epochs(capture: Capture, call: Call, steps: Steps) -> list[float]:
+    return [
+        float(steps.count[steps.epoch == each.epoch].sum())
+        for each in capture.epochs
+        if each.call == call.id and each.steps_end_ns is not None
+    ]
+
+
+def _per_epoch(
+    capture: Capture, seen: Sequence[tuple[Call, Steps]]
+) -> tuple[dict[str, float], tuple[Gap, ...]]:
+    """Return the seconds per epoch outside its steps, by what they went to."""
+    looked = [look for call, steps in seen for look in _epoch_looks(capture, call, steps)]
+    ids = {call.id for call, _ in seen}
+    if not looked:
+        if seen[-1][0].kind != "fit":
+            return {}, ()
+        gap = Gap(
+            "validation and the time between epochs",
+            "no epoch was seen to its end",
+            "let it run longer: --steps and --budget",
+        )
+        return {}, (gap,)
+    validation = statistics.median(look[0] for look in looked)
+    hooks = [
+        each
+        for each in merged(each for each in capture.callbacks if each.call in ids and not each.threaded)
+        if each.hook in ("on_epoch_begin", "on_epoch_end")
+    ]
+    own = sum(each.self_ns / max(1, each.count) for each in hooks) / 1e9
+    nested = sum((each.total_ns - each.self_ns) / max(1, each.count) for each in hooks) / 1e9
+    rest = statistics.median(look[1] for look in looked) - own - nested
+    split = {
+        "validation": validation,
+        "epoch callbacks": own,
+        "saving": nested,
+        "between epochs": max(0.0, rest),
+    }
+    return split, ()
+
+
+def merged(times: Iterable[CallbackTime]) -> list[CallbackTime]:
+    """Add up the rows of one hook over several calls."""
+    found: dict[tuple[str, str], CallbackTime] = {}
+    for each in times:
+        before = found.get((each.name, each.hook))
+        if before is not None:
+            each = replace(
+                each,
+                count=before.count + each.count,
+                total_ns=before.total_ns + each.total_ns,
+                self_ns=before.self_ns + each.self_ns,
+                max_ns=max(before.max_ns, each.max_ns),
+            )
+        found[each.name, each.hook] = each
+    return list(found.values())
+
+
+def _epoch_looks(capture: Capture, call: Call, steps: Steps) -> list[tuple[float, float]]:
+    """For each complete epoch: seconds of validation, and seconds of everything else outside the steps."""
+    epochs = [each for each in capture.epochs if each.call == call.id]
+    looks = []
+    for here, after in zip(epochs, [*epochs[1:], None], strict=True):
+        end = after.start_ns if after is not None else here.end_ns
+        if end is None or here.steps_end_ns is None:
+            continue
+        inside = float(steps.wall_ns[steps.epoch == here.epoch].sum())
+        compiling = _compiling(capture.compiles, here, end)
+        validation = max(0.0, here.validation_ns - compiling)
+        outside = end - here.start_ns - inside - here.validation_ns
+        looks.append((validation / 1e9, max(0.0, outside) / 1e9))
+    return looks
+
+
+def _compiling(compiles: Sequence[Compile], epoch: Epoch, end: int) -> float:
+    """Tracing the validation step happens once, not every epoch."""
+    start = epoch.steps_end_ns or epoch.start_ns
+    return float(sum(each.duration_ns for each in compiles if start <= each.start_ns < end))
+
+
+def _fixed_per_call(
+    capture: Capture, seen: Sequence[tuple[Call, Steps]], step_s: float, per_epoch: float
+) -> Interval | None:
+    """Seconds a call costs beyond its steps; calls that compiled do not count while others remain."""
+    compiled = {each.call for each in capture.compiles} | {seen[0][0].id}
+    costs = []
+    for call, steps in [each for each in seen if each[0].id not in compiled] or seen:
+        total = call.info.get("total_ns")
+        if total is None and call.end_ns is not None:
+            total = call.end_ns - call.start_ns
+        if total is not None:
+            epochs = len(set(steps.epoch.tolist())) if call.kind == "fit" else 0
+            work = float(steps.count.sum()) * step_s + epochs * per_epoch
+            costs.append(max(0.0, total / 1e9 - work) / call.count)
+    return rows.means({"fixed": costs}, [1.0] * len(costs))["fixed"] if costs else None
+
+
+def _between_calls(capture: Capture, calls: Sequence[Call]) -> float:
+    """Seconds of the script's own code between the calls of a group."""
+    total = 0.0
+    for before, after in itertools.pairwise(calls):
+        if before.end_ns is None:
+            continue
+        others = sum(
+            (other.end_ns or after.start_ns) - other.start_ns
+            for other in capture.calls
+            if other.parent is None and before.end_ns <= other.start_ns < after.start_ns
+        )
+        total += max(0, after.start_ns - before.end_ns - others)
+    return total / 1e9

@@ -1,0 +1,46 @@
+"""What the lab tried on this very run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import rows
+from fitdoctor.facts.training import Training
+from fitdoctor.model import Capture, Gap, Interval, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """The experiments on the leading training, and why others could not be made."""
+
+    trials: tuple[Trial, ...]
+    gaps: tuple[Gap, ...]
+    mode: str
+
+    def ratio(self, name: str, remedy: str) -> tuple[Interval, Trial]:
+        """Return changed over baseline step time of a trial, or raise MissingEvidence."""
+        for trial in self.trials:
+            if trial.name == name and trial.baseline_ns and trial.changed_ns:
+                before, after = rows.median(trial.baseline_ns), rows.median(trial.changed_ns)
+                low, high = after.low / max(before.high, 1e-9), after.high / max(before.low, 1e-9)
+                mid = after.mid / max(before.mid, 1e-9)
+                return Interval(min(low, mid), mid, max(high, mid)), trial
+        for gap in self.gaps:
+            if name in gap.what:
+                raise MissingEvidence(gap)
+        why = (
+            "experiments are made in capped runs only"
+            if self.mode != "capped"
+            else "the run ended before the experiment"
+        )
+        raise MissingEvidence(Gap(f"trial {name}", why, remedy))
+
+
+def establish(capture: Capture, training: Training) -> Trials:
+    """Collect the trials that belong to the leading training."""
+    return Trials(
+        trials=tuple(trial for trial in capture.trials if trial.call in training.call_ids),
+        gaps=capture.gaps,
+        mode=str(capture.meta.get("mode", "")),
+    )

@@ -1,0 +1,1 @@
+"""The step is not what you think runs."""

@@ -1,0 +1,137 @@
+"""The step runs op by op instead of as one compiled function.
+
+## What is wrong
+
+With `run_eagerly=True`, `tf.config.run_functions_eagerly(True)`, or in a hand-written loop without
+`tf.function` or `jax.jit`, Python launches every operation of the step by itself.  On small and middle-sized
+models the launching takes longer than the computing.
+
+## How it is established
+
+The run shows that its step is not compiled, and the lab ran the very same step compiled, from the same
+weights, on the same batches, in turns with the step as it is.  No experiment, no finding: an eager step of
+large operations may gain nothing.
+
+## What to do
+
+Remove `run_eagerly=True`; decorate the step of a hand-written loop with `@tf.function` or `@jax.jit`.
+Results agree within floating-point tolerance.
+
+## When it is not worth it
+
+When the experiment shows no gain, or while debugging.  Python side effects in the step (prints, appends
+to lists) happen only while tracing once it is compiled.
+
+## Example
+
+    model.compile(optimizer, loss, run_eagerly=True)    # slow
+    model.compile(optimizer, loss)                      # fast
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fitdoctor import units
+from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import Trials
+from fitdoctor.model import Change, Cost, Fix, Site
+from fitdoctor.rules import Absent, Clear, Verdict
+
+TRIAL = "compiled"
+_SWITCH = ("tensorflow.config.run_functions_eagerly", "tensorflow.config.experimental_run_functions_eagerly")
+_COMPILERS = ("tensorflow.function", "jax.jit")
+_BY_KERAS = frozenset({"train_step", "compute_loss", "call"})
+"""Methods that Keras compiles by itself."""
+
+
+def locate(source: SourceTree) -> Iterator[Site]:
+    """Find the switches, and gradient tapes in functions that nothing compiles."""
+    for file in source.files:
+        compiled = _compiled(file)
+        for call in file.calls():
+            named = isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "compile"
+            if (named and _true(call.keyword("run_eagerly"))) or (
+                call.name in _SWITCH and _true(call.argument(0, "run_eagerly"))
+            ):
+                yield call.site
+            elif call.name == "tensorflow.GradientTape":
+                around = [
+                    each
+                    for each in file.inside(call.node)
+                    if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
+                ]
+                if not any(each.name in compiled or each.name in _BY_KERAS for each in around):
+                    yield call.site
+
+
+def _true(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def _compiled(file: SourceFile) -> set[str]:
+    """Return the names of functions that are compiled, or called from one that is."""
+    names: set[str] = set()
+    for function in file.functions.values():
+        for decorator in function.decorator_list:
+            target = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if file.resolve(target) in _COMPILERS or (
+                isinstance(decorator, ast.Call)
+                and any(file.resolve(each) in _COMPILERS for each in decorator.args)
+            ):
+                names.add(function.name)
+    for call in file.calls(*_COMPILERS):
+        names.update(each.id for each in call.node.args if isinstance(each, ast.Name))
+    queue = list(names)
+    while queue:
+        body = file.functions.get(queue.pop())
+        for node in ast.walk(body) if body is not None else ():
+            called = node.func if isinstance(node, ast.Call) else None
+            name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", None)
+            if name in file.functions and name not in names:
+                names.add(str(name))
+                queue.append(str(name))
+    return names
+
+
+def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
+    """Take the gain from the experiment."""
+    if training.backend == "torch":
+        return Absent("torch runs op by op by design; missing-xla judges compiling it")
+    eager = bool(training.info.get("run_eagerly"))
+    if training.kind == "loop":
+        eager = eager or training.info.get("compiled") is False
+    if not eager:
+        return Clear("the step is compiled")
+    ratio, trial = trials.ratio(TRIAL, "run it capped (without --whole): fitdoctor run SCRIPT")
+    change = Change("compute", ratio.clip(0.0, 1.0))
+    if ratio.mid >= 1:
+        return Clear(
+            f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain"
+        )
+    gain = units.percent_range(ratio)
+    return [
+        Cost(
+            saving=model.with_change(change).saving(),
+            because=f"the step runs op by op; compiled, the same step took {gain} of its time",
+            site=training.site if training.kind == "loop" else None,
+            change=change,
+            evidence={
+                "trial": trial.name,
+                "baseline_steps": len(trial.baseline_ns),
+                "compiled_steps": len(trial.changed_ns),
+                "ratio": {"low": ratio.low, "mid": ratio.mid, "high": ratio.high},
+            },
+        )
+    ]
+
+
+def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
+    """Name the edit."""
+    del source
+    if cost.site is not None:
+        return Fix("compile the step: decorate it with @tf.function (or @jax.jit)", "same")
+    return Fix("remove run_eagerly=True", "same")

@@ -1,0 +1,130 @@
+"""A callback takes time away from the training.
+
+## What is wrong
+
+Callbacks run on the training thread: while one writes histograms, draws images, predicts a few samples or
+just computes, no step runs.  A hook that runs every step needs little to cost much.
+
+## How it is established
+
+Every hook of every callback is timed in the run.  What a callback costs is its own time per call, projected
+to the whole training, as a share of it.  Work that other rules judge is left out: saving
+(frequent-checkpoint) and the progress bar (chatty-progress).  Callbacks that Keras runs on its own thread
+beside the step do not count.
+
+## What to do
+
+Do it less often (every N steps, or once per epoch), do less, or remove it.
+
+## When it is not worth it
+
+When the low end of the saving is below what the run can tell from noise.  That a callback switches off
+asynchronous dispatch for everyone is another cause: synchronous-callback.
+
+## Example
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.seen.append(self.model.get_weights())        # slow: every step
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.seen.append(self.model.get_weights())        # fast: once per epoch
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fitdoctor import units
+from fitdoctor.facts.callback_costs import CallbackCosts, HookCost
+from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.training import Training
+from fitdoctor.model import Change, Cost, Fix, Interval, Site
+from fitdoctor.rules import Absent, Clear, Verdict
+
+_OTHERS_JUDGE = frozenset({"ModelCheckpoint", "BackupAndRestore", "ProgbarLogger", "CallbackList"})
+_BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+_HEAVY = frozenset(
+    {"predict", "evaluate", "get_weights", "save", "save_weights", "savefig", "summary_plot", "histogram"}
+)
+
+
+def locate(source: SourceTree) -> Iterator[Site]:
+    """Find per-batch hooks that predict, save, copy weights or draw."""
+    for file in source.files:
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.ClassDef) and any(_is_callback(file, base) for base in node.bases):
+                yield from _heavy_hooks(file, node)
+
+
+def _is_callback(file: SourceFile, base: ast.expr) -> bool:
+    name = file.resolve(base)
+    return name.startswith("keras.callbacks.") or name.endswith("Callback")
+
+
+def _heavy_hooks(file: SourceFile, node: ast.ClassDef) -> Iterator[Site]:
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef) and method.name in _BATCH_HOOKS:
+            for inner in ast.walk(method):
+                if (
+                    isinstance(inner, ast.Call)
+                    and isinstance(inner.func, ast.Attribute)
+                    and inner.func.attr in _HEAVY
+                ):
+                    yield file.site(inner, f"{node.name}.{method.name}")
+
+
+def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> Verdict:
+    """Project each callback's own time to the whole training."""
+    if training.kind != "fit":
+        return Absent(f"{training.kind} runs no callbacks")
+    judged = [each for each in callbacks.costs if each.name not in _OTHERS_JUDGE]
+    if not judged:
+        beside = f" ({', '.join(callbacks.beside)} run beside it)" if callbacks.beside else ""
+        return Clear(f"no callback of its own runs on the training thread{beside}")
+    return [_cost(each, model, callbacks.total(each.rhythm)) for each in judged]
+
+
+def _cost(hook: HookCost, model: StepModel, all_callbacks: float) -> Cost:
+    part = "callbacks" if hook.rhythm == "step" else "epoch callbacks"
+    seen = (
+        model.planned_steps * model.parts[part].mid
+        if hook.rhythm == "step"
+        else model.elsewhere.get(part, 0.0)
+    )
+    # Of the callbacks' time, only what the step model shows as theirs was not spent beside the device's work.
+    taken = (
+        hook.training_s.scale(1 / max(seen, all_callbacks)).clip(0.0, 1.0)
+        if seen > 0
+        else Interval.exact(0.0)
+    )
+    change = Change(part, Interval(1 - taken.high, 1 - taken.mid, 1 - taken.low))
+    after = model.with_change(change)
+    return Cost(
+        saving=after.saving(),
+        because=(
+            f"{hook.name} takes {units.duration(hook.each.mid)} every {hook.rhythm} on the training thread "
+            f"({', '.join(hook.hooks)})"
+        ),
+        site=hook.site,
+        change=change,
+        evidence={
+            "callback": hook.name,
+            "hooks": list(hook.hooks),
+            "calls_seen": hook.count,
+            "ms_per_call": hook.each.mid * 1e3,
+            "training_s": hook.training_s.mid,
+            "builtin": hook.builtin,
+        },
+    )
+
+
+def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
+    """Name the edit."""
+    del source
+    name = cost.evidence.get("callback", "the callback")
+    if cost.change is not None and cost.change.part == "callbacks":
+        return Fix(f"let {name} work every N steps or once per epoch, or remove it", "same")
+    return Fix(f"let {name} work every few epochs, or remove it", "same")

@@ -1,0 +1,1 @@
+"""The data does not arrive in time."""

@@ -1,0 +1,228 @@
+"""Synthetic captures that read like the run they stand for.
+
+    Run("tensorflow").fit(steps=200, input_ms=30, compute_ms=18).callback("Watch", ms=2).capture(tmp_path)
+
+Every row goes through the real writer and reader.  Times jitter by `noise` in slow waves, as they do on a
+shared machine, from a fixed seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+from fitdoctor.capture import store
+from fitdoctor.model import Capture, Steps
+
+MS = 1_000_000
+SNAPSHOT_EVERY = 20
+DRAIN_EVERY = 25
+
+
+class Run:
+    """Builds one capture call by call; the clock advances as the run would."""
+
+    def __init__(
+        self, backend: str = "tensorflow", *, noise: float = 0.01, cores: float = 4, **meta: Any
+    ) -> None:
+        self.backend = backend
+        self.noise = noise
+        self.clock = 1_000 * MS
+        self.tables: dict[str, list[tuple[Any, ...]]] = {}
+        self._random = random.Random(7)
+        self._wave = 0.0
+        self._calls = 0
+        self._last: dict[str, Any] = {}
+        self.meta: dict[str, Any] = {
+            "command": ["train.py"],
+            "script": "train.py",
+            "mode": "capped",
+            "backend": backend,
+            "versions": {"keras": "3.15.1"},
+            "environment": {"cores": cores, "gpus": []},
+            "account": {"imports": 2.0, "set-up": 1.0, "compiling": 1.0, "steady steps": 5.0},
+            "exit": {"code": 0, "reason": "capped"},
+            "overhead": {"us_per_step": 10.0, "fraction": 0.001, "how": "calibrated"},
+            **meta,
+        }
+
+    def _add(self, table: str, *row: Any) -> None:
+        self.tables.setdefault(table, []).append(row)
+
+    def _jitter(self) -> float:
+        self._wave = 0.8 * self._wave + self._random.gauss(0, self.noise)
+        return math.exp(self._wave)
+
+    def fit(
+        self,
+        steps: int = 200,
+        *,
+        kind: str = "fit",
+        line: int = 10,
+        epochs: int = 1,
+        input_ms: float = 0.0,
+        compute_ms: float = 10.0,
+        host_ms: float = 0.0,
+        callbacks_ms: float = 0.0,
+        sync_ms: float = 0.0,
+        other_ms: float = 0.0,
+        warmup: int = 2,
+        per_row: int = 1,
+        validation_ms: float = 0.0,
+        between_ms: float = 0.0,
+        fixed_ms: float = 0.0,
+        finished: bool = False,
+        snapshots: bool = True,
+        drains: bool = True,
+        cores_busy: float | None = None,
+        epochs_planned: int | None = None,
+        site: bool = True,
+        **info: Any,
+    ) -> Run:
+        """Add one call; `steps` per epoch, times per optimizer step."""
+        self._calls += 1
+        call, start = self._calls, self.clock
+        wait = compute = rows = 0
+        next_look = self.clock
+        self.clock += int(fixed_ms * MS)
+        for epoch in range(epochs):
+            epoch_start = self.clock
+            for step in range(0, steps, per_row):
+                flags = Steps.WARMUP if epoch == 0 and step // per_row < warmup else 0
+                factor = self._jitter() * per_row * (20 if flags else 1)
+                ns = {
+                    name: int(value * factor * MS)
+                    for name, value in {
+                        "input": input_ms, "compute": compute_ms, "host": host_ms, "callbacks": callbacks_ms,
+                        "sync": sync_ms, "other": other_ms,
+                    }.items()
+                }  # fmt: skip
+                inside = self.backend == "tensorflow" and snapshots
+                fetch = 0 if inside else ns["input"]
+                run = ns["compute"] + ns["host"] + (ns["input"] if inside else 0)
+                wall = sum(ns.values())
+                if self.backend == "jax" and drains and rows and rows % DRAIN_EVERY == 0:
+                    flags |= Steps.DRAINED
+                    self._add("drained", call, rows, ns["host"], ns["compute"])
+                if self.backend == "jax" and drains:
+                    # The launch returns early; the wait for the device shows up as sync.
+                    run, ns["sync"] = ns["host"], ns["sync"] + ns["compute"]
+                if step + per_row >= steps:
+                    flags |= Steps.CUT
+                self._add(
+                    "steps", call, epoch, step, per_row, self.clock, wall, fetch, 0, run, ns["callbacks"],
+                    ns["sync"], flags,
+                )  # fmt: skip
+                self.clock += wall
+                rows += 1
+                wait, compute = wait + ns["input"], compute + ns["compute"]
+                if inside and rows % SNAPSHOT_EVERY == 0:
+                    self._add("inside", call, rows, rows, wait, compute)
+                if cores_busy is not None and self.clock >= next_look:
+                    values = {"cpu_user": cores_busy * self.clock / 1e9, "cpu_system": 0.0, "rss": 10**9}
+                    self._add("host", self.clock, json.dumps(values))
+                    next_look = self.clock + 100 * MS
+            steps_end = self.clock
+            self.clock += int(validation_ms * MS) + int(between_ms * MS)
+            ended = finished or epoch + 1 < epochs
+            self._add(
+                "epochs", call, epoch, epoch_start, steps_end if ended else None, int(validation_ms * MS),
+                self.clock if ended else None,
+            )  # fmt: skip
+        described = {
+            "backend": self.backend,
+            "adapter": "tf.data" if self.backend == "tensorflow" else "arrays",
+            "epochs": epochs_planned or epochs,
+            "steps_per_epoch": steps,
+            "batch_size": 32,
+            "dataset": [{"op": "Batch"}, {"op": "TensorSlices"}] if self.backend == "tensorflow" else None,
+            **info,
+        }
+        path, at = ("train.py", line) if site else (None, None)
+        end = self.clock if finished else None
+        self._add("calls", call, kind, path, at, None, None, start, end, 1, json.dumps(described))
+        self._last = {"steps": steps * epochs // per_row, "epochs": epochs}
+        return self
+
+    def callback(
+        self,
+        name: str,
+        *,
+        ms: float,
+        hook: str = "on_train_batch_end",
+        line: int = 5,
+        count: int | None = None,
+        builtin: bool = False,
+        threaded: bool = False,
+        longest_ms: float | None = None,
+        saving_ms: float = 0.0,
+    ) -> Run:
+        """Add what a hook cost in the last call; `ms` per call of the hook."""
+        times = count or self._last["epochs" if "epoch" in hook else "steps"]
+        own, nested = int(ms * MS * times), int(saving_ms * MS * times)
+        self._add(
+            "callbacks", self._calls, name, hook, None if builtin else "train.py", line, int(builtin),
+            int(threaded), times, own + nested, own, int((longest_ms or ms) * MS),
+        )  # fmt: skip
+        return self
+
+    def pyfunc(
+        self,
+        name: str = "augment",
+        *,
+        wall_ms: float,
+        cpu_ms: float,
+        kind: str = "numpy_function",
+        line: int = 3,
+    ) -> Run:
+        """Add a Python function in the pipeline; times per step of the last call, 32 elements each."""
+        count = 32 * self._last["steps"]
+        per_element = self._last["steps"] * MS
+        self._add(
+            "pyfuncs",
+            name,
+            kind,
+            "train.py",
+            line,
+            count,
+            int(wall_ms * per_element),
+            int(cpu_ms * per_element),
+        )
+        return self
+
+    def trial(self, name: str, *, baseline_ms: float, changed_ms: float, times: int = 12) -> Run:
+        """Add an experiment of the lab on the last call."""
+        base = [int(baseline_ms * MS * self._jitter()) for _ in range(times)]
+        changed = [int(changed_ms * MS * self._jitter()) for _ in range(times)]
+        self._add("trials", name, self._calls, json.dumps(base), json.dumps(changed), "{}")
+        return self
+
+    def compiled(self, name: str, *, ms: float, after_ms: float = 0.0) -> Run:
+        """Add a trace during the last call, so long after the clock's present time."""
+        start = self.clock + int(after_ms * MS)
+        self._add("compiles", self._calls, "trace", name, start, int(ms * MS), None, None, "{}")
+        return self
+
+    def source(self, text: str | None, path: str = "train.py") -> Run:
+        """Add a file of the user's own."""
+        digest = hashlib.sha256((text or "").encode()).hexdigest()
+        self._add("sources", *store.source_row(path, digest, text))
+        return self
+
+    def gap(self, what: str, reason: str, remedy: str) -> Run:
+        """Add something a probe could not see."""
+        self._add("gaps", what, reason, remedy)
+        return self
+
+    def capture(self, folder: Path) -> Capture:
+        """Write the file and read it back."""
+        path = folder / f"run-{len(list(folder.iterdir()))}{store.SUFFIX}"
+        writer = store.Writer(path)
+        writer.meta(self.meta)
+        writer.write(self.tables)
+        writer.seal()
+        return store.read(path)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import resolve
+from fitdoctor.facts.callback_costs import CallbackCosts
+from fitdoctor.facts.compile_log import CompileLog
+from fitdoctor.facts.host_use import HostUse
+from fitdoctor.facts.training import Training
+from tests.captures.build import Run
+
+
+def training(run: Run, folder: Path) -> Training:
+    return resolve(run.capture(folder)).get(Training)
+
+
+def test_a_capped_fit_is_projected_to_its_planned_end(tmp_path: Path) -> None:
+    found = training(Run().fit(steps=100, epochs=2, epochs_planned=30, compute_ms=10), tmp_path)
+    assert (found.epochs, found.steps_per_epoch, found.planned_steps) == (30, 100, 3000)
+    assert found.steps == 198
+    assert found.step_s == pytest.approx(0.010, rel=0.05)
+    # 30 s of steps, 4 s once
+    assert found.whole_s == pytest.approx(34, rel=0.05)
+
+
+def test_epochs_of_unknown_length_are_a_gap(tmp_path: Path) -> None:
+    found = training(Run().fit(steps=100, steps_per_epoch=None, epochs_planned=5), tmp_path)
+    assert found.steps_per_epoch is None
+    assert found.planned_steps == 500
+    assert [gap.what for gap in found.gaps] == ["validation and the time between epochs", "steps per epoch"]
+
+
+def test_a_seen_epoch_tells_its_length(tmp_path: Path) -> None:
+    found = training(Run().fit(steps=40, epochs=3, steps_per_epoch=None, epochs_planned=10), tmp_path)
+    assert found.steps_per_epoch == 40
+    assert found.planned_steps == 400
+
+
+def test_per_epoch_costs_are_kept_apart_and_projected(tmp_path: Path) -> None:
+    run = Run().fit(steps=50, epochs=3, epochs_planned=10, validation_ms=400, between_ms=300)
+    run.callback("Plot", hook="on_epoch_end", ms=100, count=3, saving_ms=50)
+    found = training(run, tmp_path).elsewhere
+    assert found["validation"] == pytest.approx(4.0)
+    assert found["epoch callbacks"] == pytest.approx(1.0)
+    assert found["saving"] == pytest.approx(0.5)
+    assert found["between epochs"] == pytest.approx(1.5, rel=0.01)
+
+
+def test_tracing_the_validation_step_happens_once(tmp_path: Path) -> None:
+    run = Run().fit(steps=50, epochs=1, warmup=2, finished=True, validation_ms=0)
+    end = run.clock
+    run.tables["epochs"][0] = (1, 0, run.tables["epochs"][0][2], end, 900_000_000, end + 900_000_000)
+    run.compiled("test_function", ms=700)
+    assert training(run, tmp_path).elsewhere["validation"] == pytest.approx(0.2)
+
+
+def test_the_expensive_fit_leads_and_the_other_is_kept(tmp_path: Path) -> None:
+    run = Run().fit(steps=50, line=3, finished=True).fit(steps=50, epochs_planned=40, line=8)
+    found = training(run, tmp_path)
+    assert found.site is not None
+    assert found.site.line == 8
+    assert found.call_count == 1
+    assert found.elsewhere["other calls"] == pytest.approx(0.5, rel=0.5)
+
+
+def test_many_short_calls_are_one_group_with_their_fixed_cost(tmp_path: Path) -> None:
+    run = Run(exit={"reason": "finished"})
+    for each in range(30):
+        run.fit(steps=5, compute_ms=2, fixed_ms=40, warmup=int(each == 0), finished=True, line=12)
+        run.clock += 5_000_000
+    found = training(run, tmp_path)
+    assert found.call_count == 30
+    assert found.fixed_per_call is not None
+    assert found.fixed_per_call.mid == pytest.approx(0.040, rel=0.05)
+    assert found.elsewhere["calls"] == pytest.approx(1.2, rel=0.05)
+    assert found.elsewhere["between calls"] == pytest.approx(29 * 0.005, rel=0.01)
+
+
+def test_calls_without_a_line_are_not_lumped_together(tmp_path: Path) -> None:
+    run = Run().fit(steps=20, site=False, finished=True).fit(steps=40, site=False)
+    assert training(run, tmp_path).call_count == 1
+
+
+def test_steps_per_execution_counts_optimizer_steps(tmp_path: Path) -> None:
+    found = training(Run().fit(steps=200, per_row=10, compute_ms=3), tmp_path)
+    assert found.planned_steps == 200
+    assert found.step_s == pytest.approx(0.003, rel=0.05)
+
+
+def test_warm_up_alone_is_no_training(tmp_path: Path) -> None:
+    with pytest.raises(MissingEvidence, match="3 steps were seen, fewer than 2 of them after warm-up"):
+        training(Run().fit(steps=3, warmup=2), tmp_path)
+
+
+def test_callback_time_is_projected_by_its_own_rhythm(tmp_path: Path) -> None:
+    run = Run().fit(steps=100, epochs=2, epochs_planned=10, callbacks_ms=1, between_ms=200)
+    run.callback("Watch", ms=1).callback("Watch", ms=200, hook="on_epoch_end")
+    run.callback("Beside", ms=9, threaded=True, hook="on_train_batch_end")
+    found = resolve(run.capture(tmp_path)).get(CallbackCosts)
+    per = {(each.name, each.rhythm): each for each in found.costs}
+    assert per["Watch", "step"].training_s.mid == pytest.approx(1.0)
+    assert per["Watch", "epoch"].training_s.mid == pytest.approx(2.0)
+    assert found.beside == ("Beside",)
+    assert len(found.costs) == 2
+
+
+def test_a_hook_seen_once_is_only_roughly_known(tmp_path: Path) -> None:
+    run = Run().fit(steps=100, finished=True).callback("Plot", hook="on_epoch_end", ms=100)
+    each = resolve(run.capture(tmp_path)).get(CallbackCosts).costs[0].each
+    assert (each.low, each.high) == pytest.approx((0.05, 0.15))
+
+
+def test_host_use_is_differenced_within_the_steady_steps(tmp_path: Path) -> None:
+    found = resolve(Run().fit(steps=300, cores_busy=1.5).capture(tmp_path)).get(HostUse)
+    assert found.cores_busy == pytest.approx(1.5)
+    assert found.swapped_in is None
+    with pytest.raises(MissingEvidence, match="0 looks at the host"):
+        resolve(Run().fit(steps=300).capture(tmp_path)).get(HostUse)
+
+
+def test_late_compilations_are_told_from_warm_up(tmp_path: Path) -> None:
+    run = Run().fit(steps=100)
+    run.compiled("late", ms=5)
+    run._add("compiles", 1, "trace", "early", 1, 5_000_000, None, None, "{}")
+    found = resolve(run.capture(tmp_path)).get(CompileLog)
+    assert [each.name for each in found.late] == ["late"]
+    assert found.seconds == pytest.approx(0.010)
