@@ -1,0 +1,54 @@
+"""Where captures live when the user does not say.
+
+`$FITDOCTOR_HOME`, else `$XDG_STATE_HOME/fitdoctor`, else `~/.local/state/fitdoctor`; captures in its
+folder `runs`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+from fitdoctor.capture.store import SUFFIX
+
+
+def home() -> Path:
+    """Return the folder of everything fitdoctor keeps."""
+    own = os.environ.get("FITDOCTOR_HOME")
+    if own:
+        return Path(own).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME", "")
+    # The XDG specification: a relative path is invalid and has to be ignored.
+    base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    return base / "fitdoctor"
+
+
+def runs_folder() -> Path:
+    """Return the folder of captures, which may not exist yet."""
+    return home() / "runs"
+
+
+def newest() -> Path | None:
+    """Return the capture written last in the default folder."""
+    found = []
+    for path in runs_folder().glob(f"*{SUFFIX}"):
+        try:
+            found.append((path.stat().st_mtime_ns, path.name, path))
+        except OSError:  # removed meanwhile
+            continue
+    return max(found)[2] if found else None
+
+
+def new_capture_path(script_name: str, now: float) -> Path:
+    """Return a free path for a capture of this script or module, started at this unix time."""
+    name = Path(script_name).name.removesuffix(".py")
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:60] or "run"
+    stem = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{safe}"
+    path = runs_folder() / f"{stem}{SUFFIX}"
+    number = 2
+    while path.exists():
+        path = runs_folder() / f"{stem}-{number}{SUFFIX}"
+        number += 1
+    return path
