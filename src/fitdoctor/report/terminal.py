@@ -65,7 +65,7 @@ def _title(page: Page, report: Report) -> None:
     dot = f" {page.glyph('·', '-')} "
     known = [word for word in (_subject(report.run), *_stack(report.run)) if word]
     words = dot.join(["fitdoctor", *(page.fit(word, _NAME_MOST) for word in known)])
-    page.paragraph((words, "bright_black"))
+    page.paragraph((words, "dim"))
     page.blank()
     page.paragraph((report.headline, "bold"))
 
@@ -163,7 +163,7 @@ def _phases(page: Page, report: Report) -> None:
         seconds = report.phases.get(phase, 0)
         if seconds > 0:
             share = seconds / wall
-            bar = (block * round(share * room), "bright_black")
+            bar = (block * round(share * room), "dim")
             rows.append((phase, units.duration(seconds), units.percent(share), bar))
     page.table(rows, right=lambda column: column in (1, 2))
 
@@ -172,8 +172,8 @@ def _phases(page: Page, report: Report) -> None:
 
 
 def _findings(page: Page, findings: Sequence[Finding], source_of: SourceOf | None) -> None:
-    count = "1 cause" if len(findings) == 1 else f"{len(findings)} causes, largest saving first"
-    page.heading("What slows it down", f"  {count}")
+    count = "1 cause" if len(findings) == 1 else f"{len(findings)} causes"
+    page.heading("What slows it down", f"  {count}; savings are shares of the training time")
     for number, finding in enumerate(findings, 1):
         page.blank()
         _finding(page, number, finding, source_of)
@@ -186,7 +186,7 @@ def _finding(page: Page, number: int, finding: Finding, source_of: SourceOf | No
     margin = len(label)
     family = f"  {finding.family}"
     gap = page.width - len(label + rule + family) - len(saving)
-    title: list[Piece] = [(label, "bold"), (rule, "bold red"), (family, "bright_black")]
+    title: list[Piece] = [(label, "bold"), (rule, "bold red"), (family, "dim")]
     if gap >= 2:
         page.line(*title, " " * gap, (saving, "bold green"))
     else:
@@ -202,7 +202,7 @@ def _finding(page: Page, number: int, finding: Finding, source_of: SourceOf | No
 def _frame(page: Page, site: Site, source_of: SourceOf | None, margin: int) -> None:
     inside = f", in {page.fit(site.symbol, _NAME_MOST)}" if site.symbol else ""
     page.blank()
-    page.paragraph((_where(page, site), "cyan"), (inside, "bright_black"), indent=margin)
+    page.paragraph((_where(page, site), "cyan"), (inside, "dim"), indent=margin)
     lines = source_of(site) if source_of else None
     if not lines or not 1 <= site.line <= len(lines):
         return
@@ -220,7 +220,7 @@ def _frame(page: Page, site: Site, source_of: SourceOf | None, margin: int) -> N
         pointer = page.glyph("▸", ">") if marked else " "
         gutter = f"{' ' * (margin - 1)}{pointer} {number:>{digits}} {rail} "
         code = page.fit(lines[number - 1].rstrip(), page.width - len(gutter))
-        page.line((gutter, "red" if marked else "bright_black"), (code, "bold" if marked else "bright_black"))
+        page.line((gutter, "red" if marked else "dim"), (code, "bold" if marked else "dim"))
 
 
 def _where(page: Page, site: Site) -> str:
@@ -241,12 +241,12 @@ def _fix(page: Page, fix: Fix, margin: int) -> None:
     for text in lines[:_DIFF_MOST]:
         page.line(" " * (margin + 5), (page.fit(text, page.width - margin - 5), _diff_style(text)))
     if len(lines) > _DIFF_MOST:
-        page.line(" " * (margin + 5), (f"and {len(lines) - _DIFF_MOST} more lines", "bright_black"))
+        page.line(" " * (margin + 5), (f"and {len(lines) - _DIFF_MOST} more lines", "dim"))
 
 
 def _diff_style(line: str) -> str:
     if line.startswith(("---", "+++", "@@")):
-        return "bright_black"
+        return "dim"
     return {"+": "green", "-": "red"}.get(line[:1], "")
 
 
@@ -285,7 +285,7 @@ def _unknown(page: Page, report: Report) -> None:
     for (what, reason, remedy), rules in grouped.items():
         page.paragraph((", ".join(rules), "yellow"), f"  {what}: {reason}", indent=2, hang=4)
         if remedy:
-            page.paragraph(remedy, indent=4, lead=(f"{arrow} ", "bright_black"))
+            page.paragraph(remedy, indent=4, lead=(f"{arrow} ", "dim"))
 
 
 def _rest(page: Page, report: Report) -> None:
@@ -296,7 +296,7 @@ def _rest(page: Page, report: Report) -> None:
         page.entry("Fine", (names, "green"), style="bold")
     if report.not_applicable:
         names = ", ".join(dict.fromkeys(other.rule for other in report.not_applicable))
-        page.entry("Not applicable", (names, "bright_black"), style="bold")
+        page.entry("Not applicable", (names, "dim"), style="bold")
 
 
 def _measurement(page: Page, report: Report) -> None:
@@ -311,7 +311,7 @@ def _measurement(page: Page, report: Report) -> None:
         return
     page.heading("About this measurement")
     for note in notes:
-        page.paragraph(note, indent=2, lead=(f"{page.glyph('·', '-')} ", "bright_black"))
+        page.paragraph(note, indent=2, lead=(f"{page.glyph('·', '-')} ", "dim"))
 
 
 def _small(fraction: float) -> str:
