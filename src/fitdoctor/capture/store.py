@@ -78,7 +78,8 @@ class Writer:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.exists():
                 raise CannotWrite(
-                    f"{self.path} exists already", do="name another file, or delete it: captures are never overwritten"
+                    f"{self.path} exists already",
+                    do="name another file, or delete it: captures are never overwritten",
                 )
             self._db = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL").fetchone()
@@ -89,7 +90,8 @@ class Writer:
             self._db.executescript(_TABLES)
         except (OSError, sqlite3.Error) as error:
             raise CannotWrite(
-                f"cannot write the capture {self.path}: {error}", do="name a writable place with --capture FILE"
+                f"cannot write the capture {self.path}: {error}",
+                do="name a writable place with --capture FILE",
             ) from error
         self.meta({"schema": CAPTURE_SCHEMA})
 
@@ -113,7 +115,7 @@ class Writer:
             for table, values in rows.items():
                 verb = "INSERT OR REPLACE" if table in _REPLACED else "INSERT OR IGNORE"
                 marks = ",".join("?" * _WIDTHS[table])
-                self._db.executemany(f"{verb} INTO {table} VALUES({marks})", values)  # noqa: S608 - our own names
+                self._db.executemany(f"{verb} INTO {table} VALUES({marks})", values)
             self._db.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):
@@ -193,10 +195,13 @@ def _by_call(db: sqlite3.Connection, table: str) -> Iterator[tuple[int, list[Any
     """Yield (call, columns as arrays) in the order the rows were written."""
     import numpy as np
 
-    for (call,) in db.execute(f"SELECT DISTINCT call FROM {table} ORDER BY call").fetchall():  # noqa: S608
-        rows = db.execute(f"SELECT * FROM {table} WHERE call=? ORDER BY rowid", (call,)).fetchall()  # noqa: S608
-        array = np.array(rows, dtype=np.int64)
-        yield call, [array[:, i] for i in range(1, array.shape[1])]
+    rows = db.execute(f"SELECT * FROM {table} ORDER BY call, rowid").fetchall()  # noqa: S608 - our own names
+    if not rows:
+        return
+    array = np.array(rows, dtype=np.int64)
+    calls, starts = np.unique(array[:, 0], return_index=True)
+    for call, part in zip(calls, np.split(array, starts[1:]), strict=True):
+        yield int(call), [part[:, i] for i in range(1, part.shape[1])]
 
 
 def read(path: str | os.PathLike[str]) -> Capture:

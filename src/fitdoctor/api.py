@@ -1,0 +1,212 @@
+"""fitdoctor from code: watch a block, a `fit`, or the turns of a hand-written loop."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fitdoctor.errors import FitdoctorError
+from fitdoctor.model import Report
+
+if TYPE_CHECKING:
+    from fitdoctor.capture.session import Session
+
+T = TypeVar("T")
+
+
+class Watch:
+    """A running observation of this process; `report` is there once it has ended."""
+
+    def __init__(self, capture: str | os.PathLike[str] | None = None, *, show: bool = True) -> None:
+        self._wanted = capture
+        self._show = show
+        self._owned: Session | None = None
+        self.capture: Path | None = None
+        self.report: Report | None = None
+
+    def start(self) -> Watch:
+        """Begin to observe, unless somebody does already (`fitdoctor run`, an outer watch)."""
+        from fitdoctor.capture import places, session, store
+        from fitdoctor.probes import recorder
+
+        if recorder.current() is not None:
+            return self
+        script = Path(sys.argv[0]).stem or "session" if sys.argv else "session"
+        self.capture = Path(self._wanted) if self._wanted else places.new_capture_path(script, time.time())
+        writer = store.Writer(self.capture)
+        writer.meta(
+            {
+                "command": sys.argv,
+                "script": os.path.abspath(sys.argv[0]) if sys.argv else "",
+                "cwd": os.getcwd(),
+            }
+        )
+        self._owned = session.Session(writer, time.perf_counter_ns(), mode="watch")
+        self._owned.start()
+        return self
+
+    def stop(self) -> Report | None:
+        """End the observation and diagnose it."""
+        owned, self._owned = self._owned, None
+        if owned is None or self.capture is None:
+            return self.report
+        from fitdoctor import pipeline
+        from fitdoctor.capture import store
+
+        owned.detach()
+        owned.finish("finished", None)
+        store.Writer.reopen(self.capture).seal()
+        try:
+            self.report = pipeline.diagnose_file(self.capture)
+        except FitdoctorError as error:
+            sys.stderr.write(f"fitdoctor: {error}\n")
+            return None
+        if self._show:
+            _print(self.report)
+        return self.report
+
+    def __enter__(self) -> Watch:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _print(report: Report) -> None:
+    from rich.console import Console
+
+    from fitdoctor.report import terminal
+
+    # Talk goes to stderr: the script's stdout is its own.
+    terminal.render(report, Console(stderr=True))
+
+
+def watch(capture: str | os.PathLike[str] | None = None, *, show: bool = True) -> Watch:
+    """Observe what happens inside a `with` block and say where the time went.
+
+    ::
+
+        with fitdoctor.watch() as seen:
+            model.fit(x, y)
+        seen.report.headline
+
+    `capture` names the file to keep (by default a new one in fitdoctor's own folder), `show=False` prints nothing.
+    """
+    return Watch(capture, show=show)
+
+
+def steps(data: Iterable[T]) -> Iterator[T]:
+    """Iterate over `data`, telling fitdoctor that each turn of the loop is one training step.
+
+    Needed only for hand-written loops that are not recognised by themselves.  Outside of `fitdoctor run` and `watch` it
+    starts an observation of its own, reported when the program ends.
+    """
+    from fitdoctor.capture import session as sessions
+    from fitdoctor.probes import recorder
+
+    if recorder.current() is None:
+        atexit.register(Watch().start().stop)
+    session = sessions.current()
+    if session is None:
+        yield from data
+        return
+    yield from session.loops.steps(data)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Callback":
+        return _callback_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _callback_class() -> type:
+    """Build the callback class on first use: only then is Keras needed."""
+    existing = globals().get("_Callback")
+    if existing is not None:
+        return existing  # type: ignore[no-any-return]
+    import keras
+
+    from fitdoctor.capture import session as sessions
+
+    class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+        """Observe one `fit` and report when it ends: ``model.fit(..., callbacks=[fitdoctor.Callback()])``.
+
+        It overrides no batch hook, so that Keras dispatches the user's callbacks as it would without it.
+        """
+
+        async_safe = True
+
+        def __init__(self, capture: str | os.PathLike[str] | None = None, *, show: bool = True) -> None:
+            super().__init__()
+            self._watch = Watch(capture, show=show).start()
+            self._training = False
+            session = sessions.current()
+            if session is not None and self._watch.capture is not None:
+                session.fit.after_fit.append(self._stop)
+
+        def _stop(self) -> None:
+            if self._training:
+                self._watch.stop()
+
+        @property
+        def report(self) -> Report | None:
+            """The diagnosis, once training has ended."""
+            return self._watch.report
+
+        @property
+        def capture(self) -> Path | None:
+            """The capture file."""
+            return self._watch.capture
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            """Note that the `fit` which now begins is ours; its report comes when it has returned."""
+            self._training = True
+
+    Callback.__module__ = "fitdoctor"
+    globals()["_Callback"] = Callback
+    return Callback
+
+
+def run(
+    script: str | os.PathLike[str],
+    *args: str,
+    whole: bool = False,
+    steps: int | None = None,
+    budget: float | None = None,
+    capture: str | os.PathLike[str] | None = None,
+) -> Report | None:
+    """Run a script as `fitdoctor run` does and return the diagnosis, None if no training was seen."""
+    from fitdoctor import pipeline
+    from fitdoctor.capture.launch import Options, launch
+    from fitdoctor.capture.session import DEFAULT_BUDGET
+
+    ended = launch(
+        Options(
+            target=os.fspath(script),
+            args=args,
+            whole=whole,
+            steps=steps,
+            budget=DEFAULT_BUDGET if budget is None else budget,
+            capture=None if capture is None else Path(capture),
+            quiet=True,
+        ),
+        lambda text: None,
+    )
+    if ended.capture is None or not ended.training_seen:
+        return None
+    return pipeline.diagnose_file(ended.capture)
+
+
+def diagnose(capture: str | os.PathLike[str]) -> Report:
+    """Diagnose a capture file written earlier, on any machine."""
+    from fitdoctor import pipeline
+
+    return pipeline.diagnose_file(capture)
+
+
+__all__ = ["Watch", "diagnose", "run", "steps", "watch"]

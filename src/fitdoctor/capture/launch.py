@@ -1,0 +1,268 @@
+"""Run the user's script in a child process and see it through to its end, whatever that is.
+
+The child is started exactly as the user would start it (`python script.py args`), with one folder in front of its
+PYTHONPATH whose `sitecustomize` attaches the probes and then removes itself.  So `__main__`, argv, the working
+folder, the standard streams, tracebacks and exit codes are Python's own.  The parent shows progress by reading the capture while
+it is being written, and finishes what a dead child could not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fitdoctor.capture import places, store
+from fitdoctor.capture.session import BOOT_VARIABLE, DEFAULT_BUDGET, DEFAULT_STEPS, Boot
+from fitdoctor.errors import CaptureError, UsageError
+from fitdoctor.units import duration
+
+POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `fitdoctor run` was asked to do."""
+
+    target: str
+    module: bool = False
+    args: tuple[str, ...] = ()
+    whole: bool = False
+    steps: int | None = None
+    budget: float = DEFAULT_BUDGET
+    capture: Path | None = None
+    redact: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the script ended."""
+
+    capture: Path | None
+    returncode: int
+    """As a shell would report it: 128 + n if signal n ended the script."""
+    reason: str
+    """capped, finished, exception or signal"""
+    training_seen: bool
+    message: str
+
+
+def launch(options: Options, progress: Callable[[str], None]) -> Ended:
+    """Run the script under observation and return when it has ended."""
+    target = _checked_target(options)
+    now = time.time()
+    path = options.capture or places.new_capture_path(_name(options), now)
+    writer = store.Writer(path)
+    command = [options.target, *options.args]
+    writer.meta(
+        {
+            "command": [os.path.basename(options.target)] if options.redact else command,
+            "script": os.path.basename(target) if options.redact else target,
+            "cwd": None if options.redact else os.getcwd(),
+            "mode": "whole" if options.whole else "capped",
+            "exit": {"code": None, "signal": None, "reason": "running"},
+        }
+    )
+    writer.close()
+    scratch = None if options.whole else Path(tempfile.mkdtemp(prefix="fitdoctor-"))
+    try:
+        returncode = _run(options, path, scratch, target, progress)
+    finally:
+        if scratch is not None:
+            _remove_scratch(scratch)
+    return _ended(path, returncode, progress)
+
+
+def _name(options: Options) -> str:
+    return options.target.rsplit(".", 1)[-1] if options.module else Path(options.target).stem
+
+
+def _checked_target(options: Options) -> str:
+    if options.steps is not None and options.steps < 1:
+        raise UsageError(f"--steps needs a whole number above 0, got {options.steps}")
+    if not options.budget > 0:
+        raise UsageError(f"--budget needs a number of seconds above 0, got {options.budget}")
+    if options.module:
+        return options.target
+    script = Path(options.target)
+    if script.is_dir() and (script / "__main__.py").is_file():
+        return str(script.resolve() / "__main__.py")
+    if not script.is_file():
+        found = "a folder without __main__.py" if script.is_dir() else "no such file"
+        raise UsageError(
+            f"expected a Python script, found {found}: {script}",
+            do="give the path of the script, or `-m package.module`",
+        )
+    if not os.access(script, os.R_OK):
+        raise UsageError(f"the script {script} cannot be read", do="check its permissions")
+    return str(script.resolve())
+
+
+def _run(options: Options, path: Path, scratch: Path | None, target: str, progress: Callable[[str], None]) -> int:
+    boot = Boot(
+        capture=str(path.resolve()),
+        started_ns=time.perf_counter_ns(),
+        whole=options.whole,
+        steps=options.steps,
+        budget=options.budget,
+        redact=options.redact,
+        scratch=str(scratch) if scratch else None,
+        command=[options.target, *options.args],
+        script=target,
+    )
+    environment = dict(os.environ)
+    before = environment.get("PYTHONPATH")
+    folder = str(Path(__file__).parent / "boot")
+    environment["PYTHONPATH"] = folder + (os.pathsep + before if before else "")
+    if before is not None:
+        environment["FITDOCTOR_PYTHONPATH"] = before
+    environment[BOOT_VARIABLE] = boot.dumps()
+    flags = ["-m"] if options.module else []
+    child = subprocess.Popen([sys.executable, *flags, options.target, *options.args], env=environment)
+    with _forwarded_signals(child):
+        return _watch(child, path, options, progress)
+
+
+@contextlib.contextmanager
+def _forwarded_signals(child: subprocess.Popen[bytes]) -> Any:
+    """Let the script decide about Ctrl-C (it gets it from the terminal itself); hand on a polite kill."""
+
+    def forward(number: int, frame: Any) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(number)
+
+    previous: dict[signal.Signals, Any] = {}
+    with contextlib.suppress(ValueError):  # not in the main thread: nothing to forward
+        previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        previous[signal.SIGTERM] = signal.signal(signal.SIGTERM, forward)
+        if hasattr(signal, "SIGHUP"):
+            previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, forward)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _watch(child: subprocess.Popen[bytes], path: Path, options: Options, progress: Callable[[str], None]) -> int:
+    """Wait for the child and tell how far it has come."""
+    told: set[str] = set()
+
+    def tell(key: str, text: str) -> None:
+        if key not in told:
+            told.add(key)
+            progress(text)
+
+    if options.whole:
+        tell("start", f"watching {options.target} to its end")
+    else:
+        steps = f"{options.steps} steady steps" if options.steps else f"about {DEFAULT_STEPS} steady steps"
+        tell("start", f"watching {options.target} for {steps}, at most {duration(options.budget)} of training")
+    while True:
+        try:
+            return child.wait(timeout=POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        if options.quiet:
+            continue
+        with contextlib.suppress(CaptureError):
+            seen = store.read_meta(path).get("progress") or {}
+            _tell_progress(seen, options, tell)
+
+
+def _tell_progress(seen: dict[str, Any], options: Options, tell: Callable[[str, str], None]) -> None:
+    if seen.get("kind") or seen.get("training"):
+        where = f" at {_short(seen['site'])}" if seen.get("site") else ""
+        tell(
+            "training",
+            f"training found ({seen.get('kind') or 'loop'}{where}); the first steps compile and warm up",
+        )
+    count = int(seen.get("steps") or 0)
+    if options.whole:
+        if count:
+            magnitude = 10 ** (len(str(count)) - 1)
+            tell(f"{magnitude}", f"{count} steady steps so far")
+        return
+    target = options.steps or DEFAULT_STEPS
+    for quarter in (1, 2, 3):
+        if count >= target * quarter / 4:
+            tell(f"q{quarter}", f"{_bar(quarter)} {count} of {target} steady steps")
+
+
+def _bar(quarters: int) -> str:
+    return "[" + "#" * (5 * quarters) + "." * (5 * (4 - quarters)) + "]"
+
+
+def _short(site: str) -> str:
+    path, _, line = site.rpartition(":")
+    return f"{os.path.basename(path)}:{line}"
+
+
+def _remove_scratch(root: Path) -> None:
+    try:
+        from fitdoctor.capture import scratch
+
+        scratch.cleanup(root)
+    except Exception:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _ended(path: Path, returncode: int, progress: Callable[[str], None]) -> Ended:
+    """Finish what the child could not, and say how it ended."""
+    code = 128 - returncode if returncode < 0 else returncode
+    writer = store.Writer.reopen(path)
+    exit_meta = writer.get_meta("exit") or {}
+    reason = exit_meta.get("reason", "running")
+    error = writer.get_meta("error")
+    if returncode < 0:
+        reason = "signal"
+    elif reason == "running":
+        reason = "finished" if returncode == 0 else "exception"
+    elif reason == "finished" and returncode != 0:
+        reason = "exception"
+    seen = writer.get_meta("progress") or {}
+    full = False
+    try:
+        writer.meta({"exit": {"code": code, "signal": -returncode if returncode < 0 else None, "reason": reason}})
+        rows = writer._db.execute("SELECT count(*) FROM calls").fetchone()[0]
+    except Exception:
+        full, rows = True, 0
+    writer.seal()
+    message = _message(returncode, reason, error, bool(rows), seen, full)
+    return Ended(path, code, reason, bool(rows), message)
+
+
+def _message(returncode: int, reason: str, error: str | None, trained: bool, seen: dict[str, Any], full: bool) -> str:
+    parts: list[str] = []
+    if reason == "signal":
+        number = -returncode
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"signal {number}"
+        parts.append(f"The script was ended by {name}.")
+        if number == signal.SIGKILL:
+            parts.append("If nobody did that, the machine ran out of memory: `dmesg` tells.")
+    elif reason == "exception" and returncode != 0:
+        what = f"an exception ({error})" if error else f"exit code {returncode}"
+        parts.append(f"The script ended with {what}.")
+    if not trained:
+        parts.append(
+            "No training was seen: no fit, train_on_batch, or loop that updates weights"
+            + (" before it ended." if reason in ("signal", "exception") else ".")
+        )
+    elif reason in ("signal", "exception"):
+        parts.append(f"The report covers the {int(seen.get('steps') or 0)} steady steps seen until then.")
+    if full:
+        parts.append("The capture could not be completed (is the disk full?); what was written is shown.")
+    return " ".join(parts)

@@ -1,0 +1,405 @@
+"""One observed process: probes, recorder and capture file put together, started and ended.
+
+Runs inside the user's process.  `start_child` is what the boot file calls in a process made by `fitdoctor run`;
+`Session` is also what `fitdoctor.watch()` uses.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fitdoctor._version import __version__
+from fitdoctor.capture import store
+from fitdoctor.probes import recorder as recording
+from fitdoctor.probes.compiles import CompileProbe
+from fitdoctor.probes.fit import FitProbe
+from fitdoctor.probes.input_tf import TensorFlowInput
+from fitdoctor.probes.install import ImportWatch, Patches, is_users, strip, time_imports
+from fitdoctor.probes.loops import LoopProbe
+from fitdoctor.probes.recorder import Recorder
+from fitdoctor.probes.saving import SavingProbe
+from fitdoctor.probes.steps import ActiveCall, CapReached, Tracker
+
+BOOT_VARIABLE = "FITDOCTOR_BOOT"
+PACKAGES = ("keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch", "grain", "numpy", "tf-keras")
+DEFAULT_STEPS = 200
+DEFAULT_SECONDS = 8.0
+"""Without `--steps`, steady steps are watched at least this long."""
+DEFAULT_BUDGET = 60.0
+MAX_SOURCE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What the launcher tells the child."""
+
+    capture: str
+    started_ns: int
+    whole: bool
+    steps: int | None
+    budget: float
+    redact: bool
+    scratch: str | None
+    command: list[str]
+    script: str
+
+    def dumps(self) -> str:
+        """Write it for the environment of the child."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> Boot:
+        """Read it back."""
+        return cls(**json.loads(text))
+
+
+_current: Session | None = None
+
+
+def current() -> Session | None:
+    """Return the session that observes this process, if there is one."""
+    return _current
+
+
+class Session:
+    """Observes this process from `start` to `finish`."""
+
+    def __init__(
+        self,
+        sink: store.Writer,
+        start_ns: int,
+        *,
+        mode: str,
+        steps: int | None = None,
+        budget: float = DEFAULT_BUDGET,
+        redact: bool = False,
+    ) -> None:
+        self.writer = sink
+        self.mode = mode
+        self.redact = redact
+        self.steps = steps
+        self.budget = budget
+        self.recorder = Recorder(sink, start_ns)
+        self.start_ns = start_ns
+        self.tracker = Tracker(self.recorder)
+        self.patches = Patches(self.recorder)
+        self.watch = ImportWatch(self.recorder)
+        self.fit = FitProbe(self.tracker, self.patches, self._cap_in_fit)
+        self.tensorflow = TensorFlowInput(self.tracker, self.patches)
+        self.loops = LoopProbe(self.tracker, self.patches)
+        compiles = CompileProbe(self.tracker, self.patches)
+        saving = SavingProbe(self.tracker, self.patches)
+        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops)
+        self.experiments: Callable[[Session, ActiveCall, Any], None] | None = None
+        """The lab: run once `fit` was unwound, before the process ends."""
+        self.before_exit: list[Callable[[], None]] = []
+        self.hit: str | None = None
+        self.finished = False
+
+    # --- start ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Attach everything and begin to write."""
+        global _current
+        _current = self
+        recording.set_current(self.recorder)
+        recorder = self.recorder
+        recorder.meta(
+            fitdoctor=__version__,
+            mode=self.mode,
+            started=time.time(),
+            pid=os.getpid(),
+            cap={"steps": self.steps, "budget": self.budget, "hit": None},
+            exit={"code": None, "signal": None, "reason": "running"},
+        )
+        self._host()
+        if self.mode == "capped":
+            self.tracker.on_step = self._check_cap
+        time_imports(recorder, self.patches)
+        self.watch.install()
+        for probe in self.probes:
+            probe.attach(self.watch)
+        recorder.on_flush.append(self._progress)
+        os.register_at_fork(after_in_child=self._forked)
+        recorder.start()
+
+    def _host(self) -> None:
+        """Describe the machine and sample it in the background."""
+        try:
+            from fitdoctor.probes import host
+
+            self.recorder.meta(environment=host.environment())
+            sampler = host.HostSampler()
+            self.recorder.samplers.append(sampler.sample)
+        except Exception as error:
+            self.recorder.gap("the host's signals", f"{type(error).__name__}: {error}", "see `fitdoctor env`")
+
+    def _forked(self) -> None:
+        """Let go in a forked child: it is a worker, not the training."""
+        self.recorder.abandon()
+        self.finished = True
+
+    # --- while it runs ----------------------------------------------------------------------------
+
+    def _progress(self) -> None:
+        tracker = self.tracker
+        call = tracker.current
+        self.recorder.meta(
+            progress={
+                "steps": tracker.steady_steps,
+                "calls": tracker.calls_seen,
+                "training": tracker.first_step_ns is not None,
+                "kind": call.kind if call else None,
+                "site": str(call.site) if call and call.site else None,
+                "elapsed": (self.recorder.clock() - self.start_ns) / 1e9,
+            }
+        )
+
+    def _check_cap(self, call: ActiveCall) -> None:
+        """Decide after each step whether enough was seen."""
+        tracker = self.tracker
+        first = tracker.first_step_ns
+        now = self.recorder.account.settle()
+        if first is None:
+            # Only short calls without steps (predict in a loop): the budget alone decides.
+            spent = (now - call.start_ns) / 1e9 if tracker.calls_seen > 1 else 0.0
+            if spent < self.budget:
+                return
+            self.hit = "budget"
+        else:
+            spent = (now - first) / 1e9
+            if spent >= self.budget:
+                self.hit = "budget"
+            elif self.steps is not None:
+                if tracker.steady_steps < self.steps:
+                    return
+                self.hit = "steps"
+            elif not self._enough(call, spent):
+                return
+            else:
+                self.hit = "steps"
+        if tracker.fitting is not None:
+            raise CapReached
+        self._cap_in_place(call)
+
+    def _enough(self, call: ActiveCall, spent: float) -> bool:
+        """Without `--steps`: enough steps, long enough, and what happens between epochs if it comes in time."""
+        tracker = self.tracker
+        if tracker.steady_steps < DEFAULT_STEPS or tracker.steady_ns < DEFAULT_SECONDS * 1e9:
+            return False
+        if call.kind == "fit":
+            if tracker.calls_seen > 1 and call.steady < DEFAULT_STEPS:
+                return False  # many short calls: watched across them until the budget is used
+            if tracker.epochs_seen < 2 and call.info.get("epochs", 1) > 1:
+                # Stay for the end of the epoch if it fits into the budget.
+                per_step = tracker.steady_ns / 1e9 / tracker.steady_steps
+                left = (call.info.get("steps_per_epoch") or 0) - call.step
+                return not 0 < left * per_step < self.budget - spent
+        return True
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def _cap_in_fit(self, call: ActiveCall, model: Any) -> None:
+        """End the process from inside our own frame of `fit`: no further line of the script runs."""
+        self.detach()
+        if self.experiments is not None and self.recorder.live:
+            try:
+                self.experiments(self, call, model)
+            except (Exception, KeyboardInterrupt) as error:
+                self.recorder.gap("the lab's experiments", f"{type(error).__name__}: {error}", "see the traceback")
+        self._exit_capped()
+
+    def _cap_in_place(self, call: ActiveCall) -> None:
+        """End the process where it stands: a hand-written loop has no frame of ours around it."""
+        self.detach()
+        self._exit_capped()
+
+    def _exit_capped(self) -> None:
+        self.finish("capped", 0)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        for function in self.before_exit:
+            with contextlib.suppress(Exception):
+                function()
+        _end_workers()
+        os._exit(0)
+
+    def detach(self) -> None:
+        """Put every hook back."""
+        call = self.tracker.current
+        if call is not None and call.rows:
+            with contextlib.suppress(Exception):
+                self.tensorflow.read(call)
+        self.patches.undo()
+        self.watch.uninstall()
+
+    def finish(self, reason: str, code: int | None) -> None:
+        """Write what is left and close the file."""
+        global _current
+        if self.finished:
+            return
+        self.finished = True
+        recorder, tracker = self.recorder, self.tracker
+        with contextlib.suppress(Exception):
+            tracker.end_loop()
+        phases = recorder.account.phases()
+        wall = (recorder.clock() - self.start_ns) / 1e9
+        recorder.meta(
+            account=phases,
+            wall_s=wall,
+            own_s=recorder.account.totals[recording.acc.OWN] / 1e9,
+            overhead=self._overhead(),
+            cap={"steps": self.steps, "budget": self.budget, "hit": self.hit},
+            exit={"code": code, "signal": None, "reason": reason},
+            versions=_versions(),
+        )
+        for path, sha, text in _sources(self.redact):
+            recorder.put("sources", path, store.source_row(path, sha, text))
+        recorder.close()
+        recorder.live = False
+        lost = recorder.lost
+        if lost is None:
+            self.writer.close()
+        recording.set_current(None)
+        _current = None
+
+    def _overhead(self) -> dict[str, Any]:
+        """Say what observing cost this very run, from what its own hooks were timed to take."""
+        account = self.recorder.account
+        steps = max(1, self.tracker.steady_steps)
+        turn_ns = _turn_cost_ns()
+        spent_ns = account.turns * turn_ns + account.totals[recording.acc.OWN]
+        trained = max(1, account.totals[recording.acc.STEADY])
+        return {
+            "us_per_step": spent_ns / 1e3 / steps,
+            "fraction": spent_ns / trained,
+            "how": "hooks counted and timed in this process; clocks inside compiled steps not included",
+        }
+
+
+def _turn_cost_ns() -> float:
+    """Time one entry and exit of a bucket, with the wrapper around it."""
+    from fitdoctor.probes.account import LOOP, Account
+
+    account = Account(time.perf_counter_ns())
+
+    def wrapped() -> None:
+        account.enter(LOOP)
+        try:
+            return
+        finally:
+            account.leave()
+
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter_ns()
+        for _ in range(200):
+            wrapped()
+        best = min(best, (time.perf_counter_ns() - start) / 200)
+    return best
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": sys.version.split()[0], "fitdoctor": __version__}
+    for package in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
+def _sources(redact: bool) -> Iterable[tuple[str, str, str | None]]:
+    """Yield the user's own files that took part."""
+    files: set[str] = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and file.endswith(".py") and is_users(file):
+            files.add(os.path.abspath(file))
+    for file in sorted(files):
+        try:
+            data = Path(file).read_bytes()
+        except OSError:
+            continue
+        text = None if redact or len(data) > MAX_SOURCE else data.decode("utf-8", "surrogateescape")
+        yield file, hashlib.sha256(data).hexdigest(), text
+
+
+def _end_workers() -> None:
+    """End worker processes as Python would have at its own exit."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing is None:
+        return
+    with contextlib.suppress(Exception):
+        children = multiprocessing.active_children()
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.join(2)
+            if child.is_alive():
+                child.kill()
+
+
+def start_child(text: str, experiments: Callable[[Session, ActiveCall, Any], None] | None) -> None:
+    """Begin observing in a process made by `fitdoctor run`; called before the script's first line."""
+    boot = Boot.loads(text)
+    writer = store.Writer.reopen(boot.capture)
+    session = Session(
+        writer,
+        boot.started_ns,
+        mode="whole" if boot.whole else "capped",
+        steps=boot.steps,
+        budget=boot.budget,
+        redact=boot.redact,
+    )
+    _hook_exit(session)
+    if boot.scratch is not None:
+        _redirect(session, Path(boot.scratch))
+    if not boot.whole:
+        session.experiments = experiments
+    session.start()
+
+
+def _hook_exit(session: Session) -> None:
+    """Keep our frames out of the last traceback, and note how the script ended."""
+    ended: dict[str, Any] = {"reason": "finished", "code": 0}
+    previous = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException, tb: Any) -> None:
+        ended.update(reason="exception", code=1, error=kind.__name__)
+        strip(error)
+        previous(kind, error, error.__traceback__ or tb)
+
+    sys.excepthook = excepthook
+
+    def at_exit() -> None:
+        session.recorder.meta(error=ended.get("error"))
+        session.finish(str(ended["reason"]), None)
+
+    atexit.register(at_exit)
+
+
+def _redirect(session: Session, root: Path) -> None:
+    """Send what the script saves to a scratch folder."""
+    from fitdoctor.capture import scratch as scratching
+
+    scratch = scratching.Scratch(root, lambda: session.tracker.current is not None)
+    scratch.install()
+    for module in scratching.WATCHED:
+        session.watch.when(module, functools.partial(scratch.applied, module))
+
+    def note() -> None:
+        session.recorder.meta(redirected=scratch.files())
+
+    session.recorder.on_flush.append(note)

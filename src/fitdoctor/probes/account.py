@@ -1,0 +1,159 @@
+"""The complete account of the training thread's time.
+
+One stack of buckets.  Whatever is on top owns the time that passes, so that from process start to end every nanosecond
+belongs to exactly one bucket and the sums are right by construction, however deeply the work nests (a checkpoint saved
+inside a callback inside an epoch).  Only the training thread touches it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+# Inside a step.
+FETCH: Final = 0
+TRANSFER: Final = 1
+RUN: Final = 2
+CALLBACK: Final = 3
+SYNC: Final = 4
+LOOP: Final = 5
+# Around it.
+IMPORTS: Final = 6
+SETUP: Final = 7
+COMPILING: Final = 8
+VALIDATION: Final = 9
+BETWEEN: Final = 10
+HOOKS: Final = 11
+"""Callbacks at the level of epochs and of the whole training."""
+SAVING: Final = 12
+REST: Final = 13
+OWN: Final = 14
+"""fitdoctor itself: reading clocks, waiting for the device in a sampled step."""
+STEADY: Final = 15
+"""Sum of the steps' buckets over steady steps; never on the stack."""
+
+STEP_BUCKETS: Final = (FETCH, TRANSFER, RUN, CALLBACK, SYNC, LOOP)
+_SIZE: Final = 16
+
+PHASE_OF: Final = {
+    IMPORTS: "imports",
+    SETUP: "set-up",
+    COMPILING: "compiling",
+    STEADY: "steady steps",
+    VALIDATION: "validation",
+    BETWEEN: "between epochs",
+    HOOKS: "callbacks",
+    SAVING: "saving",
+    REST: "rest",
+    OWN: "rest",
+}
+
+
+class Account:
+    """A stack of buckets and the time each has owned."""
+
+    __slots__ = ("_clock", "_last", "_marks", "_stack", "totals", "turns")
+
+    def __init__(self, start_ns: int, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self._clock = clock
+        self._last = start_ns
+        self._stack = [SETUP]
+        self._marks = [0] * len(STEP_BUCKETS)
+        self.totals = [0] * _SIZE
+        self.turns = 0
+        """How often a bucket changed: what our own bookkeeping costs is proportional to it."""
+
+    def enter(self, bucket: int) -> int:
+        """Let `bucket` own the time from now on; returns the time."""
+        now = self._clock()
+        stack = self._stack
+        self.totals[stack[-1]] += now - self._last
+        self._last = now
+        stack.append(bucket)
+        self.turns += 1
+        return now
+
+    def leave(self) -> int:
+        """Give the time back to whoever owned it before; returns the time."""
+        now = self._clock()
+        stack = self._stack
+        self.totals[stack[-1]] += now - self._last
+        self._last = now
+        if len(stack) > 1:
+            stack.pop()
+        return now
+
+    def switch(self, bucket: int) -> int:
+        """Replace the owner on top."""
+        now = self._clock()
+        self.totals[self._stack[-1]] += now - self._last
+        self._last = now
+        self._stack[-1] = bucket
+        return now
+
+    def settle(self) -> int:
+        """Bring the totals up to date; returns the time."""
+        now = self._clock()
+        self.totals[self._stack[-1]] += now - self._last
+        self._last = now
+        return now
+
+    @property
+    def depth(self) -> int:
+        """How many owners are on the stack."""
+        return len(self._stack)
+
+    @property
+    def top(self) -> int:
+        """Who owns the time now."""
+        return self._stack[-1]
+
+    def unwind(self, depth: int) -> None:
+        """Drop owners left behind by an exception."""
+        self.settle()
+        del self._stack[max(depth, 1) :]
+
+    def rebase(self, bucket: int) -> None:
+        """Replace the owner at the very bottom: what the script does outside of everything else."""
+        self.settle()
+        self._stack[0] = bucket
+
+    def move(self, bucket: int, amount_ns: int) -> None:
+        """Hand time that the top owner was just credited with to another bucket."""
+        self.settle()
+        top = self._stack[-1]
+        amount_ns = max(0, min(amount_ns, self.totals[top]))
+        self.totals[top] -= amount_ns
+        self.totals[bucket] += amount_ns
+
+    def step(self) -> list[int]:
+        """Return what each step bucket has owned since the last call, and start the next step."""
+        totals, marks = self.totals, self._marks
+        parts = [totals[0] - marks[0], totals[1] - marks[1], totals[2] - marks[2], totals[3] - marks[3],
+                 totals[4] - marks[4], totals[5] - marks[5]]  # fmt: skip
+        self._marks = totals[:6]
+        return parts
+
+    def reclassify(self, bucket: int) -> None:
+        """Give what the step buckets have owned since the last step to another bucket: no step came of it."""
+        self.settle()
+        for i, mark in enumerate(self._marks):
+            self.totals[bucket] += self.totals[i] - mark
+            self.totals[i] = mark
+
+    def commit(self, bucket: int, parts: list[int]) -> None:
+        """Count a finished step towards a phase."""
+        self.totals[bucket] += parts[0] + parts[1] + parts[2] + parts[3] + parts[4] + parts[5]
+
+    def phases(self) -> dict[str, float]:
+        """Seconds per phase, summing to all the time since the start."""
+        self.settle()
+        totals = self.totals
+        seconds = dict.fromkeys(PHASE_OF.values(), 0.0)
+        for bucket, phase in PHASE_OF.items():
+            seconds[phase] += totals[bucket] / 1e9
+        # Steps in progress are in the step buckets but not yet committed to a phase.
+        pending = sum(totals[i] - mark for i, mark in enumerate(self._marks))
+        seconds["steady steps"] += pending / 1e9
+        return seconds

@@ -1,0 +1,128 @@
+"""How long the device really computes, where launching returns before the work is done.
+
+Timing a launch on an asynchronous backend measures nothing; waiting for every step would change the run.  So a few
+steps are sampled: the device is idle before them and awaited after them.  The waiting before belongs to the steps that
+launched the work, and is counted to them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from fitdoctor.model import Steps
+from fitdoctor.probes import account as acc
+from fitdoctor.probes.install import hide
+from fitdoctor.probes.steps import ActiveCall, Tracker
+
+EARLY_SAMPLES = 12
+EARLY_EVERY = 8
+LATE_EVERY = 400
+LATE_SECONDS = 0.5
+
+
+class Drainer:
+    """Samples steps of an asynchronous backend."""
+
+    def __init__(self, tracker: Tracker, wait: Callable[[Any], None]) -> None:
+        self._tracker = tracker
+        self._wait = wait
+        self._samples = 0
+        self._since = 0
+        self._last_ns = 0
+        self._seen: tuple[int, int] = (0, 0)
+        tracker.drain = wait
+
+    @classmethod
+    def of(cls, backend: str, tracker: Tracker) -> Drainer | None:
+        """Return one where launching and computing are two things, None where they are one."""
+        if backend == "jax":
+            return cls(tracker, _wait_jax)
+        if backend == "torch" and _accelerated_torch():
+            return cls(tracker, _wait_torch)
+        if backend == "tensorflow" and _accelerated_tensorflow():
+            return cls(tracker, _wait_tensorflow)
+        return None
+
+    def due(self, now_ns: int) -> bool:
+        """Decide whether to sample the step that is about to run."""
+        self._since += 1
+        if self._samples < EARLY_SAMPLES:
+            return self._since >= EARLY_EVERY
+        return self._since >= LATE_EVERY and now_ns - self._last_ns >= LATE_SECONDS * 1e9
+
+    def run(self, original: Any, args: tuple[Any, ...], call: ActiveCall) -> Any:
+        """Run one train function call, now and then with the device awaited before and after."""
+        tracker = self._tracker
+        account = tracker.account
+        clock = tracker.recorder.clock
+        sampled = self.due(clock()) and call.warmth[0] >= 2
+        if sampled and call.last_result is not None:
+            tracker.settle_device(call)
+        if not sampled:
+            account.enter(acc.RUN)
+            try:
+                result = original(*args)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                account.leave()
+            call.last_result = _light(result)
+            return result
+        tracker.flag_next(Steps.DRAINED)
+        fetched = account.totals[acc.FETCH]
+        start = account.enter(acc.RUN)
+        try:
+            result = original(*args)
+            launched = clock()
+            self._await(result)
+        except BaseException as error:
+            hide(error)
+            raise
+        finally:
+            done = account.leave()
+        fetched = account.totals[acc.FETCH] - fetched
+        call.last_result = None
+        self._samples += 1
+        self._since = 0
+        self._last_ns = done
+        tracker.recorder.add("drained", (call.id, call.rows, launched - start - fetched, done - start - fetched))
+        return result
+
+    def _await(self, result: Any) -> None:
+        try:
+            self._wait(_light(result))
+        except Exception as error:
+            self._tracker.recorder.fail("drain", error)
+
+
+def _light(result: Any) -> Any:
+    """Return the smallest part of a train function's result that is ready only when all of it is."""
+    return result[0] if isinstance(result, tuple) and result and result[0] else result
+
+
+def _wait_jax(result: Any) -> None:
+    sys.modules["jax"].block_until_ready(result)
+
+
+def _wait_torch(result: Any) -> None:
+    torch = sys.modules["torch"]
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    elif torch.backends.mps.is_available():
+        torch.mps.synchronize()
+
+
+def _wait_tensorflow(result: Any) -> None:
+    sys.modules["tensorflow"].test.experimental.sync_devices()
+
+
+def _accelerated_torch() -> bool:
+    torch = sys.modules["torch"]
+    return bool(torch.cuda.is_available() or torch.backends.mps.is_available())
+
+
+def _accelerated_tensorflow() -> bool:
+    return bool(sys.modules["tensorflow"].config.list_physical_devices("GPU"))

@@ -1,0 +1,473 @@
+"""`fit`, `evaluate`, `predict` and the callbacks of Keras, on every backend, without adding a callback."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from fitdoctor.probes import account as acc
+from fitdoctor.probes import inputs
+from fitdoctor.probes.callbacks import CallbackTimer
+from fitdoctor.probes.drain import Drainer
+from fitdoctor.probes.fetch import TimedIterable
+from fitdoctor.probes.install import OWN_FOLDER, ImportWatch, Patches, hide, user_site
+from fitdoctor.probes.steps import ActiveCall, CapReached, Tracker
+
+TRAINERS = {"tensorflow": "TensorFlowTrainer", "jax": "JAXTrainer", "torch": "TorchTrainer"}
+
+
+class FitProbe:
+    """Hooks on Keras's trainers and callback list."""
+
+    def __init__(self, tracker: Tracker, patches: Patches, finish: Callable[[ActiveCall, Any], None]) -> None:
+        self.tracker = tracker
+        self.account = tracker.account
+        self.recorder = tracker.recorder
+        self.patches = patches
+        self.finish = finish
+        """Called in place of everything that would have followed, once the cap was reached; does not return."""
+        self.after_fit: list[Callable[[], None]] = []
+        """Called when a `fit` has ended, however it did."""
+        self.backend = ""
+        self._drainer: Drainer | None = None
+        self._drainer_known = False
+        self._timers: dict[int, CallbackTimer] = {}
+        self.recorder.on_flush.append(self._save_timers)
+
+    def attach(self, watch: ImportWatch) -> None:
+        """Wait for Keras."""
+        for backend, name in TRAINERS.items():
+            module = f"keras.src.backend.{backend}.trainer"
+            watch.when(module, functools.partial(self._trainer, module, backend, name))
+        watch.when("keras.src.callbacks.callback_list", self._callback_list)
+        watch.when("keras.src.trainers.epoch_iterator", self._epoch_iterator)
+        watch.when("keras.src.utils.traceback_utils", self._tracebacks)
+
+    # --- trainers ---------------------------------------------------------------------------------
+
+    def _trainer(self, module_name: str, backend: str, class_name: str) -> None:
+        module = sys.modules[module_name]
+        trainer = getattr(module, class_name)
+        self.backend = backend
+        self.recorder.meta(backend=backend)
+        wrap = self.patches.wrap
+        wrap(trainer, "fit", self._fit)
+        wrap(trainer, "evaluate", self._evaluate)
+        wrap(trainer, "predict", self._predict)
+        wrap(trainer, "train_on_batch", self._train_on_batch)
+        wrap(trainer, "test_on_batch", lambda original: self._short(original, "test_on_batch"))
+        wrap(trainer, "predict_on_batch", lambda original: self._short(original, "predict_on_batch"))
+        # `train_on_batch` and friends turn results into numbers under this name.
+        wrap(module, "pythonify_logs", self._sync)
+
+    def _fit(self, original: Any) -> Callable[..., Any]:
+        tracker, account = self.tracker, self.account
+
+        def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if tracker.fitting is not None or not tracker.claim():
+                return original(model, *args, **kwargs)
+            if tracker.loop is not None:
+                tracker.end_loop()
+            depth = account.depth
+            call = tracker.begin("fit", user_site(), acc.SETUP)
+            call.info.update(_plan(args, kwargs), backend=self.backend, model=type(model).__name__)
+            try:
+                return original(model, *args, **kwargs)
+            except CapReached:
+                self._detach(call)
+                tracker.end(call, depth)
+                self.finish(call, model)
+                raise
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                self._detach(call)
+                if call in tracker.stack:
+                    tracker.end(call, depth)
+                for function in list(self.after_fit):
+                    function()
+
+        return fit
+
+    def _evaluate(self, original: Any) -> Callable[..., Any]:
+        tracker, account = self.tracker, self.account
+
+        def evaluate(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if not tracker.claim():
+                return original(model, *args, **kwargs)
+            inside = tracker.fitting
+            if inside is not None:
+                if inside.in_loop and account.top == acc.LOOP:
+                    tracker.loop_ended(inside)
+                start = account.enter(acc.VALIDATION)
+                try:
+                    return original(model, *args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
+                finally:
+                    inside.validation_ns += account.leave() - start
+            return self._whole(original, model, args, kwargs, "evaluate", acc.VALIDATION)
+
+        return evaluate
+
+    def _predict(self, original: Any) -> Callable[..., Any]:
+        tracker = self.tracker
+
+        def predict(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if tracker.stack or not tracker.claim():
+                return original(model, *args, **kwargs)
+            return self._whole(original, model, args, kwargs, "predict", acc.REST)
+
+        return predict
+
+    def _short(self, original: Any, kind: str) -> Callable[..., Any]:
+        tracker = self.tracker
+        bucket = acc.VALIDATION if kind == "test_on_batch" else acc.REST
+
+        def short(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if tracker.stack or not tracker.claim():
+                return original(model, *args, **kwargs)
+            return self._whole(original, model, args, kwargs, kind, bucket)
+
+        return short
+
+    def _whole(self, original: Any, model: Any, args: Any, kwargs: Any, kind: str, bucket: int) -> Any:
+        """Run a call that has no steps of its own to account."""
+        tracker = self.tracker
+        depth = self.account.depth
+        call = tracker.begin(kind, user_site(3), bucket)
+        call.info.setdefault("backend", self.backend)
+        try:
+            return original(model, *args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
+        finally:
+            tracker.end(call, depth)
+            tracker.on_step(call)
+
+    def _train_on_batch(self, original: Any) -> Callable[..., Any]:
+        tracker, account = self.tracker, self.account
+
+        def train_on_batch(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if tracker.stack or not tracker.claim():
+                return original(model, *args, **kwargs)
+            loop = tracker.loop
+            if loop is None or loop.info.get("marker") != "train_on_batch":
+                # The time before the first call is not a step's: the loop begins here.
+                loop = tracker.begin_loop(user_site(), "train_on_batch", marker="train_on_batch", backend=self.backend)
+                loop.info.update(_of_model(model), compiled=not getattr(model, "run_eagerly", False))
+            account.enter(acc.LOOP)
+            self._time_train_function(model, loop)
+            try:
+                result = original(model, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                account.leave()
+            self._time_train_function(model, loop)
+            tracker.step_done(loop, 1)
+            return result
+
+        return train_on_batch
+
+    # --- the train function -----------------------------------------------------------------------
+
+    def _time_train_function(self, model: Any, call: ActiveCall) -> None:
+        function = getattr(model, "train_function", None)
+        if function is None:
+            return
+        warmth = getattr(function, "fitdoctor_warmth", None)
+        if warmth is None:
+            function = self._timed_run(function)
+            warmth = function.fitdoctor_warmth
+            model.train_function = function
+        call.warmth = warmth
+
+    def _timed_run(self, original: Any) -> Any:
+        tracker, account, recorder = self.tracker, self.account, self.recorder
+        if not self._drainer_known:
+            # Asked only now: the script may choose its devices until it trains.
+            self._drainer, self._drainer_known = Drainer.of(self.backend, tracker), True
+        drainer = self._drainer
+
+        def train_function(*args: Any) -> Any:
+            call = tracker.current
+            if call is None or not call.in_loop or not recorder.mine():
+                return original(*args)
+            if drainer is not None:
+                return drainer.run(original, args, call)
+            account.enter(acc.RUN)
+            try:
+                return original(*args)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                account.leave()
+
+        train_function.fitdoctor_warmth = [0]  # type: ignore[attr-defined]
+        return train_function
+
+    # --- callbacks --------------------------------------------------------------------------------
+
+    def _callback_list(self) -> None:
+        from keras.src.callbacks.callback_list import CallbackList
+        from keras.src.utils import python_utils
+
+        wrap = self.patches.wrap
+        wrap(CallbackList, "on_train_begin", self._on_train_begin)
+        wrap(CallbackList, "on_epoch_begin", self._on_epoch_begin)
+        wrap(CallbackList, "on_epoch_end", self._on_epoch_end)
+        wrap(CallbackList, "on_train_end", lambda original: self._hook(original, acc.HOOKS))
+        wrap(CallbackList, "on_train_batch_begin", self._on_train_batch_begin)
+        wrap(CallbackList, "on_train_batch_end", self._on_train_batch_end)
+        wrap(python_utils, "pythonify_logs", self._sync)
+
+    def _hook(self, original: Any, bucket: int) -> Callable[..., Any]:
+        account, recorder = self.account, self.recorder
+
+        def hook(*args: Any, **kwargs: Any) -> Any:
+            if not recorder.mine():
+                return original(*args, **kwargs)
+            account.enter(bucket)
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                account.leave()
+
+        return hook
+
+    def _on_train_begin(self, original: Any) -> Callable[..., Any]:
+        tracker, hook = self.tracker, self._hook(original, acc.HOOKS)
+
+        def on_train_begin(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+            call = tracker.fitting
+            if call is not None and self.recorder.mine():
+                try:
+                    self._begin_training(call, callbacks)
+                except Exception as error:
+                    self.recorder.fail("fit", error)
+            return hook(callbacks, *args, **kwargs)
+
+        return on_train_begin
+
+    def _begin_training(self, call: ActiveCall, callbacks: Any) -> None:
+        model = callbacks.model
+        call.info.update(_of_model(model))
+        call.info["async_callbacks"] = bool(getattr(callbacks, "_async_train", False))
+        call.info["callbacks"] = [type(callback).__name__ for callback in callbacks.callbacks]
+        params = getattr(callbacks, "params", None) or {}
+        for key, name in (("epochs", "epochs"), ("steps", "steps_per_epoch")):
+            if params.get(key) is not None:
+                call.info[name] = int(params[key])
+        self._time_train_function(model, call)
+        self._timers[call.id] = CallbackTimer(self.recorder, call.id, callbacks.callbacks)
+        self.tracker.save(call)
+
+    def _detach(self, call: ActiveCall) -> None:
+        timer = self._timers.pop(call.id, None)
+        if timer is not None:
+            timer.detach()
+
+    def _save_timers(self) -> None:
+        for timer in list(self._timers.values()):
+            timer.save()
+
+    def _on_epoch_begin(self, original: Any) -> Callable[..., Any]:
+        tracker, hook = self.tracker, self._hook(original, acc.HOOKS)
+
+        def on_epoch_begin(callbacks: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
+            result = hook(callbacks, epoch, *args, **kwargs)
+            call = tracker.fitting
+            if call is not None and self.recorder.mine():
+                try:
+                    tracker.loop_started(call, int(epoch))
+                except Exception as error:
+                    self.recorder.fail("fit", error)
+            return result
+
+        return on_epoch_begin
+
+    def _on_epoch_end(self, original: Any) -> Callable[..., Any]:
+        tracker, hook = self.tracker, self._hook(original, acc.HOOKS)
+
+        def on_epoch_end(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+            call = tracker.fitting
+            mine = call is not None and self.recorder.mine()
+            if mine and call is not None and call.in_loop:
+                try:
+                    tracker.loop_ended(call)
+                except Exception as error:
+                    self.recorder.fail("fit", error)
+            result = hook(callbacks, *args, **kwargs)
+            if mine and call is not None:
+                try:
+                    tracker.epoch_ended(call)
+                except Exception as error:
+                    self.recorder.fail("fit", error)
+                tracker.on_step(call)
+            return result
+
+        return on_epoch_end
+
+    def _on_train_batch_begin(self, original: Any) -> Callable[..., Any]:
+        account, recorder = self.account, self.recorder
+
+        def on_train_batch_begin(callbacks: Any, batch: int, logs: Any = None) -> Any:
+            if not recorder.mine():
+                return original(callbacks, batch, logs)
+            if account.top == acc.BETWEEN:
+                account.switch(acc.LOOP)
+            account.enter(acc.CALLBACK)
+            try:
+                return original(callbacks, batch, logs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                account.leave()
+
+        return on_train_batch_begin
+
+    def _on_train_batch_end(self, original: Any) -> Callable[..., Any]:
+        tracker, account, recorder = self.tracker, self.account, self.recorder
+
+        def on_train_batch_end(callbacks: Any, batch: int, logs: Any = None) -> Any:
+            if not recorder.mine():
+                return original(callbacks, batch, logs)
+            account.enter(acc.CALLBACK)
+            try:
+                result = original(callbacks, batch, logs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                account.leave()
+            call = tracker.fitting
+            if call is not None and call.in_loop:
+                try:
+                    tracker.step_done(call, call.info.get("steps_per_execution", 1))
+                except Exception as error:
+                    recorder.fail("fit", error)
+            return result
+
+        return on_train_batch_end
+
+    def _sync(self, original: Any) -> Callable[..., Any]:
+        tracker, account, recorder = self.tracker, self.account, self.recorder
+
+        def pythonify_logs(logs: Any) -> Any:
+            call = tracker.current
+            if not logs or call is None or not call.in_loop or not recorder.mine():
+                return original(logs)
+            account.enter(acc.SYNC)
+            try:
+                return original(logs)
+            finally:
+                account.leave()
+
+        return pythonify_logs
+
+    # --- input ------------------------------------------------------------------------------------
+
+    def _epoch_iterator(self) -> None:
+        from keras.src.trainers.epoch_iterator import EpochIterator
+
+        self.patches.wrap(EpochIterator, "__init__", self._iterator_made)
+        self.patches.wrap(EpochIterator, "_enumerate_iterator", self._enumerate)
+
+    def _iterator_made(self, original: Any) -> Callable[..., Any]:
+        tracker = self.tracker
+
+        def __init__(iterator: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(iterator, *args, **kwargs)
+            call = tracker.fitting
+            if call is not None and "adapter" not in call.info and self.recorder.mine():
+                try:
+                    call.info.update(inputs.describe(iterator.data_adapter))
+                    steps = iterator.num_batches
+                    call.info["steps_per_epoch"] = None if steps is None else int(steps)
+                except Exception as error:
+                    call.info.setdefault("adapter", "other")
+                    self.recorder.gap("the kind of input", f"{type(error).__name__}: {error}", "please report it")
+
+        return __init__
+
+    def _enumerate(self, original: Any) -> Callable[..., Any]:
+        """Time what it takes to make an epoch's iterator, and time the fetches of Python iterators."""
+        tracker, account = self.tracker, self.account
+
+        def _enumerate_iterator(iterator: Any) -> Any:
+            steps = original(iterator)
+            call = tracker.fitting
+            if call is None or not call.in_loop or not self.recorder.mine():
+                yield from steps
+                return
+            if self.backend != "tensorflow" and "_get_iterator" not in vars(iterator):
+                make = iterator._get_iterator
+                # On the object: gone with it, and nothing else of its class is touched.
+                iterator._get_iterator = lambda: TimedIterable(make(), tracker)
+            account.enter(acc.BETWEEN)
+            try:
+                first = next(steps)
+            except StopIteration:
+                return
+            finally:
+                account.leave()
+            yield first
+            yield from steps
+
+        return _enumerate_iterator
+
+    def _tracebacks(self) -> None:
+        from keras.src.utils import traceback_utils
+
+        excluded = traceback_utils._EXCLUDED_PATHS
+        self.patches.set(traceback_utils, "_EXCLUDED_PATHS", type(excluded)([*excluded, OWN_FOLDER]))
+
+
+def _plan(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Read from the arguments of `fit` what the user asked for."""
+    names = ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    plan: dict[str, Any] = {
+        "epochs": _int(given.get("epochs"), 1),
+        "verbose": str(given.get("verbose", "auto")),
+    }
+    if given.get("initial_epoch"):
+        plan["initial_epoch"] = _int(given["initial_epoch"], 0)
+    plan["validates"] = given.get("validation_data") is not None or bool(given.get("validation_split"))
+    plan["validation_freq"] = _int(given.get("validation_freq"), 1)
+    return plan
+
+
+def _int(value: Any, default: int) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return default
+
+
+def _of_model(model: Any) -> dict[str, Any]:
+    """Read from the model what was really compiled."""
+    info: dict[str, Any] = {
+        "run_eagerly": bool(getattr(model, "run_eagerly", False)),
+        "jit_compile": bool(getattr(model, "jit_compile", False)),
+        "steps_per_execution": int(getattr(model, "steps_per_execution", 1) or 1),
+        "optimizer": type(getattr(model, "optimizer", None)).__name__,
+        "custom_train_step": not type(model).train_step.__module__.startswith("keras."),
+    }
+    try:
+        info["parameters"] = int(model.count_params())
+    except Exception:
+        info["parameters"] = None
+    return info

@@ -1,0 +1,349 @@
+"""tf.data: the wait for a batch inside the compiled step, Python in the pipeline, and what the pipeline is.
+
+On the TensorFlow backend the compiled train function fetches the batch itself, so nothing outside can tell waiting from
+computing.  We therefore put clocks into the graph while it is traced: a timestamp before and one after `get_next`, one
+after the step, their differences added to a variable that is read now and then.  The same functions are traced as often
+as without us, the step computes the same numbers, and the cost is a few tiny ops.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from fitdoctor.probes import account as acc
+from fitdoctor.probes.inputs import batch_size
+from fitdoctor.probes.install import ImportWatch, Patches, code_site, hide
+from fitdoctor.probes.steps import ActiveCall, Tracker
+
+READ_EVERY_NS = 100_000_000
+"""Reading the clocks costs about a tenth of a millisecond."""
+
+
+class _Making(threading.local):
+    """What is being built or run on this thread."""
+
+    clocks: GraphClocks | None = None
+
+
+class GraphClocks:
+    """Clocks inside one compiled train function: seconds waited, fetches, seconds computed, steps."""
+
+    def __init__(self) -> None:
+        self._variable: Any = None
+        self.after_fetch: Any = None
+
+    def variable(self) -> Any:
+        """Return the variable, made outside of the graph that is being traced."""
+        if self._variable is None:
+            tf = sys.modules["tensorflow"]
+            with tf.init_scope(), tf.device("CPU:0"):
+                self._variable = tf.Variable([0.0] * 4, dtype=tf.float64, trainable=False, name="fitdoctor_clocks")
+        return self._variable
+
+    def read(self) -> tuple[float, float, float, float] | None:
+        """Return seconds waited, fetches, seconds computed, steps; None before the first trace."""
+        if self._variable is None:
+            return None
+        wait, fetches, compute, steps = self._variable.numpy().tolist()
+        return wait, fetches, compute, steps
+
+
+class TensorFlowInput:
+    """Hooks on TensorFlow's iterators, on Keras's TensorFlow trainer and on Python functions in pipelines."""
+
+    def __init__(self, tracker: Tracker, patches: Patches) -> None:
+        self.tracker = tracker
+        self.account = tracker.account
+        self.recorder = tracker.recorder
+        self.patches = patches
+        self._making = _Making()
+        self._clocks: GraphClocks | None = None
+        """Of the train function that ran last."""
+        self._last_read_ns = 0
+        self._pyfuncs: dict[Any, list[Any]] = {}
+        tracker.after_rows.append(self._look)
+        self.recorder.on_flush.append(self._save_pyfuncs)
+
+    def attach(self, watch: ImportWatch) -> None:
+        """Wait for TensorFlow."""
+        watch.when("tensorflow.python.data.ops.iterator_ops", self._iterators)
+        watch.when("tensorflow.python.ops.script_ops", self._python_functions)
+        watch.when("keras.src.backend.tensorflow.trainer", self._trainer)
+
+    # --- clocks in the graph ----------------------------------------------------------------------
+
+    def _trainer(self) -> None:
+        from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+        self.patches.wrap(TensorFlowTrainer, "_make_function", self._make_function)
+        self.patches.wrap(TensorFlowTrainer, "_autoconvert_optionals", self._one_step)
+
+    def _make_function(self, original: Any) -> Callable[..., Any]:
+        making, recorder = self._making, self.recorder
+
+        def _make_function(trainer: Any, step_function: Any) -> Any:
+            if not recorder.live or getattr(step_function, "__name__", "") != "train_step":
+                return original(trainer, step_function)
+            making.clocks = clocks = GraphClocks()
+            try:
+                function = original(trainer, step_function)
+            finally:
+                making.clocks = None
+
+            def train_function(iterator: Any) -> Any:
+                if not recorder.live:
+                    return function(iterator)
+                self._clocks = making.clocks = clocks
+                try:
+                    return function(iterator)
+                except BaseException as error:
+                    hide(error)
+                    raise
+                finally:
+                    making.clocks = None
+
+            return train_function
+
+        return _make_function
+
+    def _one_step(self, original: Any) -> Callable[..., Any]:
+        """Put a clock behind the step on one batch."""
+        making, recorder = self._making, self.recorder
+
+        def _autoconvert_optionals(trainer: Any, step_func: Any) -> Any:
+            one_step = original(trainer, step_func)
+            clocks = making.clocks
+            if clocks is None:
+                return one_step
+
+            def timed(data: Any) -> Any:
+                tf = sys.modules["tensorflow"]
+                if recorder.live and tf.executing_eagerly() and (call := self.tracker.current) is not None:
+                    call.batch = data
+                if not recorder.live or making.clocks is not clocks or tf.executing_eagerly():
+                    return one_step(data)
+                before = clocks.after_fetch
+                if before is None or before.graph is not tf.compat.v1.get_default_graph():
+                    with tf.control_dependencies(_ops(data)):
+                        before = tf.timestamp()
+                outputs = one_step(data)
+                with tf.control_dependencies(_ops(outputs)):
+                    spent = tf.timestamp() - before
+                clocks.variable().assign_add(tf.stack([_zero(), _zero(), spent, _one()]), read_value=False)
+                return outputs
+
+            return timed
+
+        return _autoconvert_optionals
+
+    def _iterators(self) -> None:
+        from tensorflow.python.data.ops import iterator_ops
+
+        self.patches.wrap(iterator_ops.OwnedIterator, "_next_internal", self._fetch)
+        self.patches.wrap(iterator_ops.OwnedIterator, "get_next_as_optional", self._fetch)
+
+    def _fetch(self, original: Any) -> Callable[..., Any]:
+        tracker, account, recorder, making = self.tracker, self.account, self.recorder, self._making
+        context = sys.modules["tensorflow.python.eager.context"]
+
+        def fetch(iterator: Any) -> Any:
+            if context.executing_eagerly():
+                call = tracker.current
+                if call is None or not call.in_loop or not recorder.mine() or account.top == acc.FETCH:
+                    return original(iterator)
+                account.enter(acc.FETCH)
+                try:
+                    return original(iterator)
+                except BaseException as error:
+                    hide(error)
+                    raise
+                finally:
+                    account.leave()
+            clocks = making.clocks
+            if clocks is None or not recorder.live:
+                return original(iterator)
+            return self._timed_fetch(original, iterator, clocks)
+
+        return fetch
+
+    def _timed_fetch(self, original: Any, iterator: Any, clocks: GraphClocks) -> Any:
+        tf = sys.modules["tensorflow"]
+        start = tf.timestamp()
+        with tf.control_dependencies([start.op]):
+            data = original(iterator)
+        with tf.control_dependencies(_ops(data)):
+            clocks.after_fetch = after = tf.timestamp()
+        clocks.variable().assign_add(tf.stack([after - start, _one(), _zero(), _zero()]), read_value=False)
+        return data
+
+    def _look(self, call: ActiveCall) -> None:
+        """Read the clocks between two steps, now and then."""
+        clocks = self._clocks
+        if clocks is None:
+            return
+        now = self.account.settle()
+        if now - self._last_read_ns < READ_EVERY_NS:
+            return
+        self.read(call)
+
+    def read(self, call: ActiveCall) -> None:
+        """Read the clocks now."""
+        clocks = self._clocks
+        if clocks is None:
+            return
+        self.account.enter(acc.OWN)
+        try:
+            seen = clocks.read()
+        finally:
+            self._last_read_ns = self.account.leave()
+        if seen is not None:
+            wait, _, compute, steps = seen
+            self.recorder.add("inside", (call.id, call.rows, round(steps), int(wait * 1e9), int(compute * 1e9)))
+
+    # --- Python in the pipeline -------------------------------------------------------------------
+
+    def _python_functions(self) -> None:
+        from tensorflow.python.ops import script_ops
+
+        self.patches.wrap(script_ops.FuncRegistry, "__call__", self._python_call)
+
+    def _python_call(self, original: Any) -> Callable[..., Any]:
+        import time
+
+        recorder, totals = self.recorder, self._pyfuncs
+        wall, cpu = time.perf_counter_ns, time.thread_time_ns
+
+        def __call__(registry: Any, token: Any, device: Any, args: Any) -> Any:  # noqa: N807
+            if not recorder.live:
+                return original(registry, token, device, args)
+            start, start_cpu = wall(), cpu()
+            try:
+                return original(registry, token, device, args)
+            finally:
+                entry = totals.get(token)
+                if entry is None:
+                    entry = totals[token] = [_function_of(registry, token), 0, 0, 0]
+                entry[1] += 1
+                entry[2] += wall() - start
+                entry[3] += cpu() - start_cpu
+
+        return __call__
+
+    def _save_pyfuncs(self) -> None:
+        merged: dict[tuple[Any, ...], list[int]] = {}
+        for (name, kind, path, line), count, wall_ns, cpu_ns in list(self._pyfuncs.values()):
+            entry = merged.setdefault((name, kind, path, line), [0, 0, 0])
+            entry[0] += count
+            entry[1] += wall_ns
+            entry[2] += cpu_ns
+        for key, entry in merged.items():
+            self.recorder.put("pyfuncs", key, (*key, *entry))
+
+
+def _ops(structure: Any) -> list[Any]:
+    tf = sys.modules["tensorflow"]
+    return [t.op for t in tf.nest.flatten(structure, expand_composites=True) if hasattr(t, "op")]
+
+
+def _zero() -> Any:
+    return sys.modules["tensorflow"].constant(0.0, "float64")
+
+
+def _one() -> Any:
+    return sys.modules["tensorflow"].constant(1.0, "float64")
+
+
+def _function_of(registry: Any, token: Any) -> tuple[str, str, str | None, int | None]:
+    """Name a registered Python function and where the user wrote it."""
+    function = registry.get(token)
+    eager = type(function).__name__ == "EagerFunc"
+    if eager:
+        function = getattr(function, "_func", function)
+    name = getattr(function, "__qualname__", type(function).__name__)
+    kind = "py_function" if eager else "numpy_function"
+    if "generator" in name or "from_generator" in getattr(getattr(function, "__code__", None), "co_filename", ""):
+        kind = "generator"
+    site = code_site(function)
+    return name, kind, site.path if site else "", site.line if site else 0
+
+
+# --- what the pipeline is ----------------------------------------------------------------------------
+
+
+def describe(adapter: Any) -> dict[str, Any]:
+    """Tell the operators of the user's dataset, outermost first, and the options that matter for speed."""
+    dataset = adapter._dataset
+    return {"adapter": "tf.data", "batch_size": batch_size(adapter), **describe_dataset(dataset)}
+
+
+def describe_dataset(dataset: Any) -> dict[str, Any]:
+    """Walk a dataset from its end to its sources."""
+    operators: list[dict[str, Any]] = []
+    seen: set[int] = set()
+
+    def walk(node: Any) -> None:
+        while node is not None and id(node) not in seen:
+            seen.add(id(node))
+            operators.append(_operator(node))
+            inputs = node._inputs() if hasattr(node, "_inputs") else []
+            for other in inputs[1:]:
+                walk(other)
+            node = inputs[0] if inputs else None
+
+    walk(dataset)
+    options = dataset.options() if hasattr(dataset, "options") else None
+    found: dict[str, Any] = {"dataset": operators}
+    if options is not None:
+        found["dataset_options"] = {
+            "autotune": options.autotune.enabled,
+            "inject_prefetch": options.experimental_optimization.inject_prefetch,
+            "default_optimizations": options.experimental_optimization.apply_default_optimizations,
+            "map_parallelization": options.experimental_optimization.map_parallelization,
+            "private_threadpool_size": options.threading.private_threadpool_size,
+            "deterministic": options.deterministic,
+        }
+    return found
+
+
+def _operator(node: Any) -> dict[str, Any]:
+    name = type(node).__name__.strip("_")
+    for tail in ("V2", "Dataset"):
+        name = name.removesuffix(tail)
+    operator: dict[str, Any] = {"op": name}
+    parallel = getattr(node, "_num_parallel_calls", None)
+    if parallel is not None:
+        operator["parallel"] = _static_int(parallel)
+    buffer = getattr(node, "_buffer_size", None)
+    if buffer is not None:
+        operator["buffer"] = _static_int(buffer)
+    functions = node._functions() if hasattr(node, "_functions") else []
+    if functions:
+        graphs = [graph for f in functions if (graph := _graph(f)) is not None]
+        types = {op.type for graph in graphs for op in graph.get_operations()}
+        operator["python"] = bool(types & {"PyFunc", "EagerPyFunc", "PyFuncStateless"})
+        operator["stateful"] = any(_stateful(graph) for graph in graphs)
+        function = getattr(functions[0], "_func", None)
+        site = code_site(function) if function is not None else None
+        if site is not None:
+            operator["site"] = [site.path, site.line]
+    return operator
+
+
+def _graph(function: Any) -> Any:
+    return getattr(getattr(function, "function", None), "graph", None)
+
+
+def _stateful(graph: Any) -> bool:
+    return any(op.op_def is not None and op.op_def.is_stateful for op in graph.get_operations())
+
+
+def _static_int(value: Any) -> int | None:
+    try:
+        tf = sys.modules["tensorflow"]
+        number = tf.get_static_value(value) if tf.is_tensor(value) else value
+        return None if number is None else int(number)
+    except Exception:
+        return None

@@ -1,0 +1,302 @@
+"""Calls, epochs and steps: the state of the training that the hooks of every backend drive.
+
+A step runs from the end of the previous step's hooks to the end of its own, so it holds its fetch, its launch and its
+callbacks whatever the order in which a backend does them.  What happens after the last step of an epoch is no step.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from fitdoctor.model import Site, Steps
+from fitdoctor.probes import account as acc
+from fitdoctor.probes.recorder import Recorder
+
+OWN_ROWS = 1000
+"""So many calls from one line get a row each; later ones share the last row."""
+UNSTEADY_STEPS = 2
+"""The first steps of a train function pay for allocation, autotuning and cold caches."""
+
+
+class CapReached(BaseException):
+    """Enough was observed: unwinds `fit` up to our own frame, never further."""
+
+
+class ActiveCall:
+    """One call of `fit`, `evaluate`, … or one hand-written loop, while it runs."""
+
+    __slots__ = (
+        "batch", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info", "kind",
+        "last_result", "parent", "rows", "rows_at_iterator", "shared", "site", "start_ns", "steady", "step",
+        "step_start_ns", "steps_end_ns", "validation_ns", "warmth",
+    )  # fmt: skip
+
+    def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
+        self.id = call_id
+        self.kind = kind
+        self.site = site
+        self.parent = parent
+        self.start_ns = start_ns
+        self.end_ns: int | None = None
+        self.info: dict[str, Any] = {}
+        self.epoch = 0
+        self.step = 0
+        self.rows = 0
+        self.rows_at_iterator = 0
+        self.steady = 0
+        self.count = 1
+        self.compiles = 0
+        self.in_loop = False
+        self.shared = False
+        self.epoch_start_ns = start_ns
+        self.step_start_ns = start_ns
+        self.steps_end_ns: int | None = None
+        self.validation_ns = 0
+        self.last_result: Any = None
+        self.batch: Any = None
+        """The last batch, kept only where the step runs op by op: the lab measures with it."""
+        self.warmth = [0]
+        """Steps its train function has run so far, shared by all calls that use the same function."""
+
+    def row(self) -> tuple[Any, ...]:
+        """Build the row of the `calls` table."""
+        site = self.site
+        return (
+            self.id, self.kind, site and site.path, site and site.line, site and site.symbol, self.parent,
+            self.start_ns, self.end_ns, self.count, json.dumps(self.info, default=str),
+        )  # fmt: skip
+
+
+class Tracker:
+    """Turns the events of the hooks into rows; only the training thread calls it."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.account = recorder.account
+        self.stack: list[ActiveCall] = []
+        self.loop: ActiveCall | None = None
+        """The hand-written loop that is running, if one was recognised."""
+        self.steady_steps = 0
+        self.steady_ns = 0
+        self.epochs_seen = 0
+        self.calls_seen = 0
+        self.first_step_ns: int | None = None
+        self.on_step: Callable[[ActiveCall], None] = lambda call: None
+        """Told after every step: decides whether enough was seen."""
+        self.after_rows: list[Callable[[ActiveCall], None]] = []
+        """Probes that look at the framework now and then, between two steps."""
+        self.drain: Callable[[Any], None] | None = None
+        """Waits for an asynchronous device, where there is one."""
+        self._ids = 0
+        self._sites: dict[tuple[str, Site | None], list[Any]] = {}
+        self._extra_flags = 0
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    @property
+    def current(self) -> ActiveCall | None:
+        """The innermost call that is running."""
+        return self.stack[-1] if self.stack else self.loop
+
+    @property
+    def fitting(self) -> ActiveCall | None:
+        """The `fit` that is running, if one is."""
+        return next((call for call in reversed(self.stack) if call.kind == "fit"), None)
+
+    def claim(self) -> bool:
+        """Make the calling thread the observed one if nothing is being observed on another; tell whether it is."""
+        recorder = self.recorder
+        if not recorder.live:
+            return False
+        me = threading.get_ident()
+        if me != recorder.owner:
+            if self.stack or self.loop or recorder.account.depth > 1:
+                return False
+            recorder.owner = me
+        return True
+
+    def begin(self, kind: str, site: Site | None, bucket: int | None) -> ActiveCall:
+        """Open a call; `bucket` owns its time until something more precise does."""
+        account = self.account
+        if self.loop is not None and kind == "fit":
+            self.end_loop()
+        now = account.enter(bucket) if bucket is not None else account.settle()
+        parent = self.stack[-1].id if self.stack else None
+        count, last = self._sites.setdefault((kind, site), [0, None])
+        if count >= OWN_ROWS and last is not None and parent is None:
+            call: ActiveCall = last
+            call.count += 1
+            call.shared = True
+            call.end_ns = None
+        else:
+            self._ids += 1
+            call = ActiveCall(self._ids, kind, site, parent, now)
+            self._sites[kind, site][1] = call
+        self._sites[kind, site][0] += 1
+        call.step_start_ns = now
+        call.in_loop = False
+        self.stack.append(call)
+        self.calls_seen += 1
+        if kind == "fit" and not call.shared:
+            self.save(call)
+        return call
+
+    def end(self, call: ActiveCall, depth: int) -> None:
+        """Close a call, however it ended."""
+        account = self.account
+        if call.in_loop:
+            self.loop_ended(call)
+        account.unwind(depth)
+        now = account.settle()
+        call.end_ns = now
+        spent = now - call.step_start_ns if call.shared else now - call.start_ns
+        call.info["total_ns"] = call.info.get("total_ns", 0) + spent
+        if self.stack and self.stack[-1] is call:
+            self.stack.pop()
+        elif call in self.stack:
+            del self.stack[self.stack.index(call) :]
+        call.last_result = None
+        self.save(call)
+        if not self.stack and self.loop is None and call.kind in ("fit", "train_on_batch"):
+            account.rebase(acc.REST)
+
+    def save(self, call: ActiveCall) -> None:
+        """Write the newest version of the call's row."""
+        self.recorder.put("calls", call.id, call.row())
+
+    # --- epochs and steps -------------------------------------------------------------------------
+
+    def loop_started(self, call: ActiveCall, epoch: int) -> None:
+        """Note that the epoch's loop over batches begins now: making and dropping iterators comes first."""
+        account = self.account
+        call.epoch_start_ns = call.step_start_ns = account.switch(acc.BETWEEN)
+        account.step()
+        call.epoch = epoch
+        call.in_loop = True
+        call.steps_end_ns = None
+        call.validation_ns = 0
+        call.compiles = self.recorder.compiles
+
+    def loop_ended(self, call: ActiveCall) -> None:
+        """Note that the last batch of the epoch is done: what was spent since is no step."""
+        account = self.account
+        if self.drain is not None and call.last_result is not None and call.step:
+            self.settle_device(call)
+        account.reclassify(acc.BETWEEN)
+        call.steps_end_ns = account.switch(acc.BETWEEN)
+        account.step()
+        call.in_loop = False
+        self._save_epoch(call, None)
+
+    def settle_device(self, call: ActiveCall) -> None:
+        """Wait for work already launched and count the wait to the steps that launched it."""
+        assert self.drain is not None
+        account = self.account
+        account.enter(acc.SYNC)
+        try:
+            self.drain(call.last_result)
+        finally:
+            now = account.leave()
+        call.last_result = None
+        self._commit(call, 0, Steps.CUT)
+        call.step_start_ns = now
+
+    def epoch_ended(self, call: ActiveCall) -> None:
+        """Note that `on_epoch_end` has returned."""
+        self.epochs_seen += 1
+        self._save_epoch(call, self.account.settle())
+
+    def _save_epoch(self, call: ActiveCall, end_ns: int | None) -> None:
+        row = (call.id, call.epoch, call.epoch_start_ns, call.steps_end_ns, call.validation_ns, end_ns)
+        self.recorder.put("epochs", (call.id, call.epoch), row)
+
+    def step_done(self, call: ActiveCall, count: int) -> None:
+        """Note the end of a step; decides whether it was a steady one."""
+        account = self.account
+        recorder = self.recorder
+        account.enter(acc.OWN)
+        flags = self._extra_flags
+        if recorder.compiles != call.compiles or call.warmth[0] < UNSTEADY_STEPS:
+            flags |= Steps.WARMUP
+            call.compiles = recorder.compiles
+            call.warmth[0] += 1
+        self._extra_flags = 0
+        self._commit(call, count, flags)
+        for look in self.after_rows:
+            look(call)
+        self.on_step(call)
+        call.step_start_ns = account.leave()
+
+    def _commit(self, call: ActiveCall, count: int, flags: int) -> None:
+        account = self.account
+        parts = account.step()
+        if call.kind == "loop" and not call.info.get("compiled", True):
+            # Op by op: Python and kernels take turns in the user's own lines.
+            parts[acc.RUN] += parts[acc.LOOP]
+            parts[acc.LOOP] = 0
+        warmup = flags & Steps.WARMUP
+        account.commit(acc.COMPILING if warmup else acc.STEADY, parts)
+        self.recorder.step(call.id, call.epoch, call.step, count, call.step_start_ns, parts, flags)
+        call.rows += 1
+        call.step += count
+        if self.first_step_ns is None:
+            self.first_step_ns = account.settle()
+        if not warmup:
+            call.steady += count
+            self.steady_steps += count
+            self.steady_ns += parts[0] + parts[1] + parts[2] + parts[3] + parts[4] + parts[5]
+
+    def flag_next(self, flag: int) -> None:
+        """Mark the step that is running."""
+        self._extra_flags |= flag
+
+    # --- hand-written loops -----------------------------------------------------------------------
+
+    def begin_loop(self, site: Site | None, kind: str, **info: Any) -> ActiveCall:
+        """Open a hand-written loop: from now on, time outside of everything else is its time."""
+        account = self.account
+        self.end_loop()
+        self._ids += 1
+        call = ActiveCall(self._ids, kind, site, None, account.settle())
+        call.info.update(info)
+        call.in_loop = True
+        call.compiles = self.recorder.compiles
+        account.rebase(acc.LOOP)
+        account.step()
+        self.loop = call
+        self.calls_seen += 1
+        self.save(call)
+        return call
+
+    def new_iterator(self) -> int:
+        """Note that the data of a hand-written loop begins anew: an epoch has passed.  Returns who owns the making."""
+        loop = self.loop
+        assert loop is not None
+        if loop.step - loop.rows_at_iterator <= 1:
+            # A new iterator for every step is not an epoch but a very dear way to fetch.
+            loop.rows_at_iterator = loop.step
+            return acc.FETCH
+        loop.rows_at_iterator = loop.step
+        self.account.reclassify(acc.BETWEEN)
+        loop.epoch += 1
+        self.epochs_seen += 1
+        return acc.BETWEEN
+
+    def end_loop(self) -> None:
+        """Close the hand-written loop, if one is open: the time since its last step was not a step's."""
+        call = self.loop
+        if call is None:
+            return
+        self.loop = None
+        account = self.account
+        account.reclassify(acc.REST)
+        account.rebase(acc.REST)
+        account.step()
+        call.in_loop = False
+        call.end_ns = call.step_start_ns
+        call.info["total_ns"] = call.end_ns - call.start_ns
+        call.last_result = None
+        self.save(call)
