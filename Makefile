@@ -19,6 +19,7 @@ $(STAMP): pyproject.toml requirements/test.txt
 	  f"fitdoctor needs Python 3.10 to 3.13, $(PYTHON) is {v[0]}.{v[1]}: make venv PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "Installing the frameworks the tests use; this takes a few minutes, once."
 	$(BIN)/python -m pip install --quiet -e '.[dev]' -r requirements/test.txt
 	@touch $@
 

@@ -30,10 +30,7 @@ def shell_lines(page: Path) -> list[str]:
 
 
 COMMANDS = [
-    (page.name, line)
-    for page in PAGES
-    for line in shell_lines(page)
-    if re.match(r"(\w+=\S+ )*fitdoctor\b", line)
+    (page.name, line) for page in PAGES for line in shell_lines(page) if re.match(r"(\w+=\S+ )*fitdoctor\b", line)
 ]
 
 
@@ -124,9 +121,7 @@ def test_every_make_target_exists() -> None:
 def test_continuous_integration_is_make_test_and_nothing_else() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    commands = [
-        line for line in script.read_text().splitlines() if line and not line.startswith(("#", "set ", "cd "))
-    ]
+    commands = [line for line in script.read_text().splitlines() if line and not line.startswith(("#", "set ", "cd "))]
     assert commands == ["exec make test"]
 
 

@@ -1,30 +1,38 @@
-"""The stages, composed: the only module that knows their order.
-
-probes → capture → lab → facts → rules → findings → fixes → proof → report
-"""
+"""The stages, composed: the only module that knows their order."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 
-from fitdoctor.capture import store
-from fitdoctor.diagnose import diagnose
 from fitdoctor.model import Capture, Report, Site
+
+SourceOf = Callable[[Site], "list[str] | None"]
+
+
+def observe_child(boot: str) -> None:
+    """Probes → capture → lab, inside a process made by `fitdoctor run`."""
+    from fitdoctor.capture import session
+    from fitdoctor.lab import bench
+
+    session.start_child(boot, bench.run)
 
 
 def diagnose_file(path: str | os.PathLike[str]) -> Report:
-    """Read a capture and say what slows the run down; needs no framework."""
-    return diagnose(store.read(path))
+    """Capture → facts → rules → findings → report, anywhere, later, without a framework."""
+    return open_capture(path)[0]
 
 
-def open_capture(path: str | os.PathLike[str]) -> tuple[Report, Callable[[Site], list[str] | None]]:
-    """Read a capture: its diagnosis, and the user's source lines as they were when it ran."""
+def open_capture(path: str | os.PathLike[str]) -> tuple[Report, SourceOf]:
+    """Do the same, and also give the user's source lines as they were when it ran."""
+    from fitdoctor import diagnosis
+    from fitdoctor.capture import store
+
     capture = store.read(path)
-    return diagnose(capture), source_lines(capture)
+    return diagnosis.diagnose(capture), source_lines(capture)
 
 
-def source_lines(capture: Capture) -> Callable[[Site], list[str] | None]:
+def source_lines(capture: Capture) -> SourceOf:
     """Return a look-up of the lines of a site's file."""
     texts = {source.path: source.text for source in capture.sources}
 

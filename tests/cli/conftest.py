@@ -30,9 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def cli(home: Path, tmp_path: Path) -> Cli:
     """Run `fitdoctor` in a process of its own, in an empty folder."""
 
-    def call(
-        *words: str, env: Mapping[str, str] | None = None, stdin: str = ""
-    ) -> subprocess.CompletedProcess[str]:
+    def call(*words: str, env: Mapping[str, str] | None = None, stdin: str = "") -> subprocess.CompletedProcess[str]:
         here = tmp_path / "here"
         here.mkdir(exist_ok=True)
         return subprocess.run(

@@ -87,9 +87,7 @@ def test_without_a_command_it_shows_help_on_stderr(cli: Cli) -> None:
         (["rules", "--verb"], "see `fitdoctor"),
     ],
 )
-def test_a_wrong_command_line_is_explained(
-    words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_command_line_is_explained(words: list[str], hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -159,9 +157,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
         "def run(args):\n    for i in range(100000): print('line', i)\n    return 0\n"
         "rules.run = run\nsys.exit(main.main(['rules']))"
     )
-    child = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stderr is not None
     child.stdout.readline()

@@ -27,10 +27,10 @@ class Options:
     args: tuple[str, ...]
     whole: bool
     steps: int | None
-    budget: float
     capture: Path | None
     redact: bool
     quiet: bool
+    budget: float = 60.0
 
 
 def ended(**changes: Any) -> SimpleNamespace:
@@ -102,7 +102,7 @@ def test_everything_after_the_script_reaches_it_untouched(script: str) -> None:
     launcher = Launcher(ended())
     theirs = ["--help", "--", "-x", "--json", "a b", "", "--whole", "-m", "@file"]
     assert command.run(parsed("--steps", "7", "--budget", "2.5", "--redact", script, *theirs), launcher) == 0
-    assert launcher.options == Options("train.py", False, tuple(theirs), False, 7, 2.5, None, True, False)
+    assert launcher.options == Options("train.py", False, tuple(theirs), False, 7, None, True, False, 2.5)
 
 
 def test_a_module(script: str) -> None:
@@ -115,7 +115,6 @@ def test_a_module(script: str) -> None:
             ("-m", "x"),
             True,
             None,
-            command.DEFAULT_BUDGET,
             Path("c.fitdoctor"),
             False,
             False,
@@ -134,9 +133,7 @@ def test_a_module(script: str) -> None:
         (["--json", "no/such/folder/x.json", "train.py"], "No such file or directory", "name a file"),
     ],
 )
-def test_what_cannot_be_run_is_said_before_anything_runs(
-    script: str, words: list[str], problem: str, do: str
-) -> None:
+def test_what_cannot_be_run_is_said_before_anything_runs(script: str, words: list[str], problem: str, do: str) -> None:
     launcher = Launcher(ended())
     with pytest.raises((UsageError, CannotWrite)) as caught:
         command.run(parsed(*words), launcher)
@@ -179,9 +176,7 @@ def test_exit_codes(script: str, whole: bool, end: SimpleNamespace, code: int) -
     assert command.run(parsed(*(["--whole"] if whole else []), script), Launcher(end)) == code
 
 
-def test_the_report_is_on_stdout_and_the_talk_on_stderr(
-    script: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_is_on_stdout_and_the_talk_on_stderr(script: str, capfd: pytest.CaptureFixture[str]) -> None:
     end = ended(message="stopped after 212 steps")
     child = [sys.executable, "-c", "print('own output')"]
     command.run(parsed("--json", "out.json", script), Launcher(end, child))

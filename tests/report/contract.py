@@ -21,8 +21,7 @@ def assert_contract(text: str) -> dict[str, Any]:
     schema = report_json.schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     errors = [
-        f"{error.json_path}: {error.message}"
-        for error in jsonschema.Draft202012Validator(schema).iter_errors(data)
+        f"{error.json_path}: {error.message}" for error in jsonschema.Draft202012Validator(schema).iter_errors(data)
     ]
     assert not errors, errors
     step = data["run"]["step_ms"]

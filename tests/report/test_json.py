@@ -79,9 +79,7 @@ def test_evidence_may_hold_numpy_and_names_that_are_not_utf8() -> None:
         "bad": np.float64("nan"),
         "interval": Interval(1, 2, 3),
     }
-    finding = Finding(
-        "small-files", "input", None, Cost(Interval(0.1, 0.2, 0.3), "x", evidence=evidence), None
-    )
+    finding = Finding("small-files", "input", None, Cost(Interval(0.1, 0.2, 0.3), "x", evidence=evidence), None)
     data = assert_contract(report_json.dumps(dataclasses.replace(samples.HEALTHY, findings=(finding,))))
     assert data["findings"][0]["evidence"] == {
         "count": 3,

@@ -16,9 +16,7 @@ from fitdoctor.report.terminal import render, share_out
 from tests.report import samples
 
 
-def rendered(
-    report: Report, width: int = 80, encoding: str = "utf-8", source_of: Any = samples.source_of
-) -> str:
+def rendered(report: Report, width: int = 80, encoding: str = "utf-8", source_of: Any = samples.source_of) -> str:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, errors="strict", newline="")
     render(report, Console(file=stream, width=width, highlight=False), source_of)
@@ -38,6 +36,7 @@ def test_it_says_everything_that_matters() -> None:
         "62.5 ms (61.2 ms to 64.9 ms), over 212 steps",
         "44.4 ms 71 %",
         "21.1 s from process start to end",
+        "Uncapped, the training takes about 3 min for 3,200 steps.",
         "fixing it saves 61 % (55 to 66)",
         samples.SLOW.findings[0].cost.because,
         "examples/slow_images.py:15, in augment",
@@ -139,9 +138,7 @@ def test_nothing_observed_claims_nothing() -> None:
 def test_the_bar_is_always_full(values: list[float], width: int) -> None:
     cells = share_out(values, width)
     assert sum(cells) == width
-    assert all(
-        abs(cell - value / sum(values) * width) <= 1 for cell, value in zip(cells, values, strict=True)
-    )
+    assert all(abs(cell - value / sum(values) * width) <= 1 for cell, value in zip(cells, values, strict=True))
 
 
 @settings(max_examples=50, deadline=None)

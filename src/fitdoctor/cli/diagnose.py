@@ -18,9 +18,7 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="diagnose a recorded run again",
         description="Diagnose a recorded run again, on any machine, without a deep-learning framework.",
     )
-    parser.add_argument(
-        "capture", metavar="CAPTURE", nargs="?", help="a capture file (default: the newest one)"
-    )
+    parser.add_argument("capture", metavar="CAPTURE", nargs="?", help="a capture file (default: the newest one)")
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON (- is standard output)")
 
 

@@ -25,7 +25,6 @@ def run(args: argparse.Namespace) -> int:
     """Carry it out."""
     import difflib
 
-    from fitdoctor.cli.rules import page
     from fitdoctor.rules import all_rules
 
     rules = {rule.name: rule for rule in all_rules()}
@@ -36,5 +35,5 @@ def run(args: argparse.Namespace) -> int:
             do=f"did you mean `fitdoctor explain {near[0]}`?" if near else "list them with `fitdoctor rules`",
         )
     print(f"{args.rule} ({rules[args.rule].family})\n")
-    print(page(rules[args.rule]))
+    print(rules[args.rule].page)
     return EXIT_OK

@@ -55,9 +55,7 @@ def check_writable(path: str | None) -> None:
         return
     target = Path(path)
     if target.is_dir():
-        raise CannotWrite(
-            f"expected a file name for the output, found the folder {target}", do="name a file in it"
-        )
+        raise CannotWrite(f"expected a file name for the output, found the folder {target}", do="name a file in it")
     try:
         with tempfile.TemporaryFile(dir=target.absolute().parent):
             pass

@@ -17,9 +17,7 @@ from fitdoctor.report.characters import harmless
 class Progress:
     """Shows a message when it says something new, and now and then when only its numbers have changed."""
 
-    def __init__(
-        self, stream: TextIO, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, stream: TextIO, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._quiet = quiet
         self._clock = clock

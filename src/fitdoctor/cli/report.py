@@ -20,13 +20,9 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="write the report of a recorded run",
         description="Write the report of a recorded run in one format to one place.",
     )
-    parser.add_argument(
-        "capture", metavar="CAPTURE", nargs="?", help="a capture file (default: the newest one)"
-    )
+    parser.add_argument("capture", metavar="CAPTURE", nargs="?", help="a capture file (default: the newest one)")
     parser.add_argument("--format", choices=FORMATS, default="terminal", help="(default: terminal)")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help="where to (default: standard output)"
-    )
+    parser.add_argument("-o", "--output", metavar="FILE", default="-", help="where to (default: standard output)")
 
 
 def run(args: argparse.Namespace) -> int:

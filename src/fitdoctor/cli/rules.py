@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fitdoctor.errors import EXIT_OK
 
@@ -20,26 +20,13 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:  # noqa: ARG001 - every command has it
+def run(args: argparse.Namespace) -> int:
     """Carry it out."""
-    from fitdoctor.model import FAMILIES
     from fitdoctor.rules import all_rules
 
-    rules = sorted(all_rules(), key=lambda rule: (FAMILIES.index(rule.family), rule.name))
+    rules = all_rules()
     name_width = max((len(rule.name) for rule in rules), default=0)
     family_width = max((len(rule.family) for rule in rules), default=0)
     for rule in rules:
-        print(f"{rule.family:{family_width}}  {rule.name:{name_width}}  {first_line(rule)}")
+        print(f"{rule.family:{family_width}}  {rule.name:{name_width}}  {rule.title}")
     return EXIT_OK
-
-
-def page(rule: Any) -> str:
-    """Return the doc page of a rule: the docstring of its module."""
-    import inspect
-
-    return inspect.cleandoc(rule.module.__doc__ or "")
-
-
-def first_line(rule: Any) -> str:
-    """Return what a rule is about in one line."""
-    return page(rule).partition("\n")[0]

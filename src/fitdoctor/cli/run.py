@@ -18,8 +18,6 @@ from fitdoctor.errors import EXIT_NO_TRAINING, EXIT_OK, FitdoctorError, UsageErr
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-DEFAULT_BUDGET = 60.0
-
 
 def _steps(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
@@ -48,7 +46,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--budget": {
         "metavar": "S",
         "type": _seconds,
-        "help": f"stop after S seconds of training (default: {DEFAULT_BUDGET:.0f})",
+        "help": "stop after S seconds of training (default: 60)",
     },
     "--capture": {
         "metavar": "FILE",
@@ -58,8 +56,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "FILE",
         "help": "also write the report as JSON (-: to standard output, the script's own to standard error)",
     },
-    "--redact": _FLAG
-    | {"help": "keep no source lines, and neither paths nor arguments in clear, in the capture"},
+    "--redact": _FLAG | {"help": "keep no source lines, and neither paths nor arguments in clear, in the capture"},
     "--quiet": _FLAG | {"help": "show no progress"},
 }
 
@@ -136,16 +133,17 @@ def run(args: argparse.Namespace, launcher: Any = None) -> int:
             "--whole runs the script to its end: --steps and --budget mean nothing beside it", do="drop one"
         )
     output.check_writable(args.json)
+    limits = {} if args.budget is None else {"budget": args.budget}
     options = launcher.Options(
         target=target,
         module=module,
         args=arguments,
         whole=args.whole,
         steps=args.steps,
-        budget=args.budget or DEFAULT_BUDGET,
         capture=Path(args.capture) if args.capture else None,
         redact=args.redact,
         quiet=args.quiet,
+        **limits,
     )
     progress = Progress(sys.stderr, quiet=args.quiet)
     with _stdout_for_json(args.json == output.STDOUT):

@@ -164,13 +164,11 @@ def _report(data: Mapping[str, Any]) -> Report:
         ceiling=Ceiling(_to_interval(ceiling), ceiling["bound"]) if ceiling else None,
         findings=tuple(_to_finding(each) for each in data["findings"]),
         suspicions=tuple(
-            Suspicion(each["rule"], each["family"], Site(**each["site"]), each["why"])
-            for each in data["suspicions"]
+            Suspicion(each["rule"], each["family"], Site(**each["site"]), each["why"]) for each in data["suspicions"]
         ),
         passed=tuple(Passed(each["rule"], each["because"]) for each in data["passed"]),
         unknown=tuple(
-            Unknown(each["rule"], Gap(each["what"], each["reason"], each["remedy"]))
-            for each in data["unknown"]
+            Unknown(each["rule"], Gap(each["what"], each["reason"], each["remedy"])) for each in data["unknown"]
         ),
         not_applicable=tuple(NotApplicable(each["rule"], each["because"]) for each in data["not_applicable"]),
         proofs=tuple(data["proofs"]),

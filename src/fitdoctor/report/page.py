@@ -100,9 +100,7 @@ class Page:
         self.blank()
         self.paragraph((title, "bold"), *rest)
 
-    def table(
-        self, rows: Sequence[Sequence[Piece]], right: Callable[[int], bool], *, indent: int = 2
-    ) -> None:
+    def table(self, rows: Sequence[Sequence[Piece]], right: Callable[[int], bool], *, indent: int = 2) -> None:
         """Print aligned columns; the last one is cut where it does not fit."""
         contents = [[self.clean(cell if isinstance(cell, str) else cell[0]) for cell in row] for row in rows]
         widths = [max(map(cell_len, column)) for column in zip(*contents, strict=True)]

@@ -166,6 +166,10 @@ def _phases(page: Page, report: Report) -> None:
             bar = (block * round(share * room), "dim")
             rows.append((phase, units.duration(seconds), units.percent(share), bar))
     page.table(rows, right=lambda column: column in (1, 2))
+    whole, steps = report.run.get("projected_s"), report.run.get("planned_steps")
+    if report.run.get("mode") == "capped" and isinstance(whole, int | float) and isinstance(steps, int):
+        took = units.duration(whole)
+        page.paragraph(f"Uncapped, the training takes about {took} for {steps:,} steps.", indent=2)
 
 
 # --- what to do about it ------------------------------------------------------------------------------
@@ -300,19 +304,8 @@ def _rest(page: Page, report: Report) -> None:
 
 
 def _measurement(page: Page, report: Report) -> None:
-    notes = list(report.notes)
-    overhead = report.run.get("overhead")
-    cost = overhead.get("us_per_step") if isinstance(overhead, Mapping) else None
-    if isinstance(cost, int | float) and not any("overhead" in note for note in notes):
-        share = overhead.get("fraction") if isinstance(overhead, Mapping) else None
-        part = f", {_small(share)} of it" if isinstance(share, int | float) else ""
-        notes.insert(0, f"fitdoctor's own overhead was {units.duration(cost / 1e6)} per step{part}.")
-    if not notes:
+    if not report.notes:
         return
     page.heading("About this measurement")
-    for note in notes:
+    for note in report.notes:
         page.paragraph(note, indent=2, lead=(f"{page.glyph('·', '-')} ", "dim"))
-
-
-def _small(fraction: float) -> str:
-    return units.percent(fraction) if fraction >= 0.001 else f"less than {units.percent(0.001)}"
