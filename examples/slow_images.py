@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-SIZE = 64
+SIZE = 96
 COLOURS = np.array([[200, 60, 60], [60, 200, 60], [60, 60, 200], [200, 200, 60]])
 
 
@@ -67,7 +67,7 @@ def make_model():
     model = keras.Sequential(
         [
             keras.Input((SIZE, SIZE, 3)),
-            keras.layers.Conv2D(8, 3, strides=2, activation="relu"),
+            keras.layers.Conv2D(8, 5, strides=4, activation="relu"),
             keras.layers.Conv2D(16, 3, strides=2, activation="relu"),
             keras.layers.Conv2D(32, 3, strides=2, activation="relu"),
             keras.layers.GlobalAveragePooling2D(),
@@ -82,8 +82,8 @@ def make_model():
 def main():
     """Train."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--pictures", type=int, default=1024)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--pictures", type=int, default=1536)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         paths, labels = make_pictures(folder, args.pictures)

@@ -37,8 +37,16 @@ _SAFETY = {
     "may change": ("may change results", "yellow"),
     "manual": ("by hand", "yellow"),
 }
+_BOUNDS = {
+    "other": "the loop's own Python",
+    "between epochs": "the time between epochs",
+    "calls": "the fixed cost of each call",
+    "between calls": "the code between the calls",
+    "other calls": "the script's other calls",
+}
 _NAME_MOST = 48
 _FRAME_AROUND = 2
+_FRAME_LEAST = 4
 _FRAME_MOST = 9
 _DIFF_MOST = 40
 
@@ -86,7 +94,7 @@ def _stack(run: Mapping[str, Any]) -> list[str]:
     words = [f"keras {versions['keras']}"] if "keras" in versions else []
     backend = run.get("backend")
     if backend:
-        version = versions.get(backend)
+        version = versions.get(backend) or versions.get(f"{backend}-cpu")
         words.append(f"{backend} {version}" if version else str(backend))
     return words
 
@@ -117,8 +125,12 @@ def _step(page: Page, report: Report) -> None:
     rows: list[Sequence[Piece]] = []
     for part, ms in parts:
         mark, style = _look(page, part)
-        rows.append(((mark, style), part, units.duration(ms / 1e3), units.percent(ms / total)))
+        rows.append(((mark, style), part, units.duration(ms / 1e3), _share(ms / total)))
     page.table(rows, right=lambda column: column >= 2)
+
+
+def _share(fraction: float) -> str:
+    return units.percent(fraction) if fraction >= 0.0005 else f"<{units.percent(0.001)}"
 
 
 def _look(page: Page, part: str) -> tuple[str, str]:
@@ -164,7 +176,7 @@ def _phases(page: Page, report: Report) -> None:
         if seconds > 0:
             share = seconds / wall
             bar = (block * round(share * room), "dim")
-            rows.append((phase, units.duration(seconds), units.percent(share), bar))
+            rows.append((phase, units.duration(seconds), _share(share), bar))
     page.table(rows, right=lambda column: column in (1, 2))
     whole, steps = report.run.get("projected_s"), report.run.get("planned_steps")
     if report.run.get("mode") == "capped" and isinstance(whole, int | float) and isinstance(steps, int):
@@ -212,11 +224,11 @@ def _frame(page: Page, site: Site, source_of: SourceOf | None, margin: int) -> N
         return
     last = min(max(site.end_line or site.line, site.line), site.line + _FRAME_MOST - 1 - _FRAME_AROUND)
     first_shown = max(site.line - _FRAME_AROUND, 1)
-    last_shown = min(last + 1, len(lines))
-    while last_shown > last and not lines[last_shown - 1].strip():
-        last_shown -= 1
     while first_shown < site.line and not lines[first_shown - 1].strip():
         first_shown += 1
+    last_shown = min(max(last + 1, first_shown + _FRAME_LEAST - 1), len(lines))
+    while last_shown > last and not lines[last_shown - 1].strip():
+        last_shown -= 1
     digits = len(str(last_shown))
     rail = page.glyph("│", "|")
     for number in range(first_shown, last_shown + 1):
@@ -257,12 +269,12 @@ def _diff_style(line: str) -> str:
 def _ceiling(page: Page, report: Report) -> None:
     if report.ceiling is None:
         return
-    speedup, bound = report.ceiling.speedup, report.ceiling.bound
+    speedup, bound = report.ceiling.speedup, _BOUNDS.get(report.ceiling.bound, report.ceiling.bound)
     if report.findings:
         faster = units.times(speedup) if math.isfinite(speedup.high) else f"at least {speedup.low:.1f}×"
-        page.heading("If all of this were fixed", f"  {faster} faster, then bound by {bound}")
+        page.heading("If all of this were fixed", f"  {faster} faster; what limits it then is {bound}")
     else:
-        page.heading("Nothing worth fixing was measured", f"  the run is bound by {bound}")
+        page.heading("Nothing worth fixing was measured", f"  what limits the run is {bound}")
 
 
 # --- what else was looked at ---------------------------------------------------------------------------
