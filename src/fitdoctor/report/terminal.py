@@ -274,7 +274,8 @@ def _ceiling(page: Page, report: Report) -> None:
         faster = units.times(speedup) if math.isfinite(speedup.high) else f"at least {speedup.low:.1f}×"
         page.heading("If all of this were fixed", f"  {faster} faster; what limits it then is {bound}")
     else:
-        page.heading("Nothing worth fixing was measured", f"  what limits the run is {bound}")
+        none = "No cause could be measured yet" if report.unknown else "Nothing worth fixing was measured"
+        page.heading(none, f"  what limits the run is {bound}")
 
 
 # --- what else was looked at ---------------------------------------------------------------------------
