@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from fitdoctor.capture import places, store
+from fitdoctor.capture.beside import Beside
 from fitdoctor.capture.session import BOOT_VARIABLE, DEFAULT_BUDGET, DEFAULT_STEPS, Boot
 from fitdoctor.errors import CaptureError, UsageError
+from fitdoctor.probes.host import environment
 from fitdoctor.units import duration
 
 POLL_SECONDS = 0.25
@@ -71,6 +73,7 @@ def launch(options: Options, progress: Callable[[str], None]) -> Ended:
             "cwd": None if options.redact else os.getcwd(),
             "mode": "whole" if options.whole else "capped",
             "exit": {"code": None, "signal": None, "reason": "running"},
+            "environment": environment(),
         }
     )
     writer.close()
@@ -120,15 +123,15 @@ def _run(options: Options, path: Path, scratch: Path | None, target: str, progre
         command=[options.target, *options.args],
         script=target,
     )
-    environment = dict(os.environ)
-    before = environment.get("PYTHONPATH")
+    env = dict(os.environ)
+    before = env.get("PYTHONPATH")
     folder = str(Path(__file__).parent / "boot")
-    environment["PYTHONPATH"] = folder + (os.pathsep + before if before else "")
+    env["PYTHONPATH"] = folder + (os.pathsep + before if before else "")
     if before is not None:
-        environment["FITDOCTOR_PYTHONPATH"] = before
-    environment[BOOT_VARIABLE] = boot.dumps()
+        env["FITDOCTOR_PYTHONPATH"] = before
+    env[BOOT_VARIABLE] = boot.dumps()
     flags = ["-m"] if options.module else []
-    child = subprocess.Popen([sys.executable, *flags, options.target, *options.args], env=environment)
+    child = subprocess.Popen([sys.executable, *flags, options.target, *options.args], env=env)
     with _forwarded_signals(child):
         return _watch(child, path, options, progress)
 
@@ -168,16 +171,19 @@ def _watch(child: subprocess.Popen[bytes], path: Path, options: Options, progres
     else:
         steps = f"{options.steps} steady steps" if options.steps else f"about {DEFAULT_STEPS} steady steps"
         tell("start", f"watching {options.target} for {steps}, at most {duration(options.budget)} of training")
-    while True:
-        try:
-            return child.wait(timeout=POLL_SECONDS)
-        except subprocess.TimeoutExpired:
-            pass
-        if options.quiet:
-            continue
-        with contextlib.suppress(CaptureError):
-            seen = store.read_meta(path).get("progress") or {}
-            _tell_progress(seen, options, tell)
+    beside = Beside(child.pid, path)
+    try:
+        while True:
+            try:
+                return child.wait(timeout=POLL_SECONDS)
+            except subprocess.TimeoutExpired:
+                pass
+            with contextlib.suppress(CaptureError):
+                meta = store.read_meta(path)
+                beside.look(meta)
+                _tell_progress(meta.get("progress") or {}, options, tell)
+    finally:
+        beside.close()
 
 
 def _tell_progress(seen: dict[str, Any], options: Options, tell: Callable[[str, str], None]) -> None:

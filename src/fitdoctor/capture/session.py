@@ -22,6 +22,7 @@ from typing import Any
 
 from fitdoctor._version import __version__
 from fitdoctor.capture import store
+from fitdoctor.probes import gil, host
 from fitdoctor.probes import recorder as recording
 from fitdoctor.probes.compiles import CompileProbe
 from fitdoctor.probes.fit import FitProbe
@@ -136,15 +137,20 @@ class Session:
         recorder.start()
 
     def _host(self) -> None:
-        """Describe the machine and sample it in the background."""
-        try:
-            from fitdoctor.probes import host
-
-            self.recorder.meta(environment=host.environment())
-            sampler = host.HostSampler()
-            self.recorder.samplers.append(sampler.sample)
-        except Exception as error:
-            self.recorder.gap("the host's signals", f"{type(error).__name__}: {error}", "see `fitdoctor env`")
+        """Describe the machine and sample it, where no launcher does it from beside."""
+        recorder = self.recorder
+        if self.mode != "watch":
+            where = gil.locate()
+            recorder.meta(gil=asdict(where))
+            return
+        recorder.meta(environment=host.environment())
+        sampler = host.HostSampler()
+        recorder.samplers.append(sampler.sample)
+        recorder.gap(
+            "share of time the GIL is held",
+            "it is watched from beside, by the launcher",
+            "run the script with `fitdoctor run`",
+        )
 
     def _forked(self) -> None:
         """Let go in a forked child: it is a worker, not the training."""
@@ -281,7 +287,7 @@ class Session:
         account = self.recorder.account
         steps = max(1, self.tracker.steady_steps)
         turn_ns = _turn_cost_ns()
-        spent_ns = account.turns * turn_ns + account.totals[recording.acc.OWN]
+        spent_ns = (account.turns - self.tracker.turns_before) * turn_ns + account.totals[recording.acc.OWN]
         trained = max(1, account.totals[recording.acc.STEADY])
         return {
             "us_per_step": spent_ns / 1e3 / steps,

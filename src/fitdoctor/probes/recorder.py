@@ -183,9 +183,8 @@ class Recorder:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout=10)
-        with self._lock:
-            rest = [row for thinner in self._thin.values() for row in thinner.rest()]
         self.flush()
+        rest = [row for thinner in self._thin.values() for row in thinner.rest()]
         if rest:
             with contextlib.suppress(Exception):
                 self.sink.write({"steps": rest})

@@ -84,6 +84,8 @@ class Tracker:
         self.epochs_seen = 0
         self.calls_seen = 0
         self.first_step_ns: int | None = None
+        self.turns_before = 0
+        """Turns of the account before the first step: imports, mostly."""
         self.on_step: Callable[[ActiveCall], None] = lambda call: None
         """Told after every step: decides whether enough was seen."""
         self.after_rows: list[Callable[[ActiveCall], None]] = []
@@ -244,6 +246,7 @@ class Tracker:
         call.step += count
         if self.first_step_ns is None:
             self.first_step_ns = account.settle()
+            self.turns_before = account.turns
         if not warmup:
             call.steady += count
             self.steady_steps += count

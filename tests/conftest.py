@@ -1,0 +1,83 @@
+"""Shared helpers: real child processes, each with a home of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fitdoctor.capture import store
+from fitdoctor.model import Capture
+
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONWARNINGS": "ignore"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a child ended."""
+
+    code: int
+    out: str
+    err: str
+    capture_path: Path
+
+    @property
+    def capture(self) -> Capture:
+        return store.read(self.capture_path)
+
+
+class Doctor:
+    """Runs scripts plainly and under `fitdoctor run`, in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.home = folder / "state"
+        self._runs = 0
+
+    def script(self, text: str, name: str = "train.py") -> Path:
+        path = self.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def env(self, backend: str | None = None, **more: str) -> dict[str, str]:
+        env = {**os.environ, **QUIET, "FITDOCTOR_HOME": str(self.home), **more}
+        env.pop("PYTHONPATH", None)
+        if backend:
+            env["KERAS_BACKEND"] = backend
+        return env
+
+    def plain(self, *command: str, backend: str | None = None, timeout: float = 300, **env: str) -> Result:
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=self.work,
+            env=self.env(backend, **env),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        return Result(done.returncode, done.stdout, done.stderr, Path())
+
+    def run(self, *command: str, backend: str | None = None, timeout: float = 300, **env: str) -> Result:
+        self._runs += 1
+        capture = self.folder / f"run{self._runs}.fitdoctor"
+        done = subprocess.run(
+            [sys.executable, "-m", "fitdoctor", "run", "--capture", str(capture), *command],
+            cwd=self.work,
+            env=self.env(backend, **env),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        return Result(done.returncode, done.stdout, done.stderr, capture)
+
+
+@pytest.fixture
+def doctor(tmp_path: Path) -> Doctor:
+    return Doctor(tmp_path)

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fitdoctor.model import Site, Steps
+from fitdoctor.probes import account as acc
+from fitdoctor.probes import recorder as recording
+from fitdoctor.probes.recorder import Recorder
+from fitdoctor.probes.steps import UNSTEADY_STEPS, Tracker
+
+
+class Memory:
+    def __init__(self) -> None:
+        self.tables: dict[str, list[Sequence[Any]]] = {}
+        self.full = False
+
+    def write(self, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+        if self.full:
+            raise OSError(28, "No space left on device")
+        for table, values in rows.items():
+            self.tables.setdefault(table, []).extend(values)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def test_rows_reach_the_sink_once_and_in_order() -> None:
+    sink = Memory()
+    recorder = Recorder(sink, 0, Clock())
+    for i in range(3):
+        recorder.step(1, 0, i, 1, i * 10, [1, 0, 5, 0, 0, 1], 0)
+    recorder.flush()
+    recorder.flush()
+    assert [row[2] for row in sink.tables["steps"]] == [0, 1, 2]
+
+
+def test_a_gap_is_said_once() -> None:
+    sink = Memory()
+    recorder = Recorder(sink, 0, Clock())
+    recorder.gap("a", "b", "c")
+    recorder.gap("a", "b", "c")
+    recorder.flush()
+    assert sink.tables["gaps"] == [("a", "b", "c")]
+
+
+def test_a_full_disk_ends_the_observation_not_the_training() -> None:
+    sink = Memory()
+    recorder = Recorder(sink, 0, Clock())
+    sink.full = True
+    recorder.meta(x=1)
+    recorder.flush()
+    assert not recorder.live
+    assert recorder.lost is not None
+    assert "No space left" in recorder.lost.reason
+    recorder.meta(x=2)
+    recorder.flush()
+
+
+def test_a_failing_probe_lets_go() -> None:
+    recorder = Recorder(Memory(), 0, Clock())
+    assert recorder.mine()
+    recorder.fail("fit", ValueError("broken"))
+    assert not recorder.mine()
+
+
+def test_very_long_runs_are_thinned_and_lose_no_time(monkeypatch: Any) -> None:
+    monkeypatch.setattr(recording, "FULL_ROWS", 10)
+    sink = Memory()
+    recorder = Recorder(sink, 0, Clock())
+    for i in range(1000):
+        recorder.step(1, 0, i, 1, i * 7, [2, 0, 4, 0, 0, 1], 0)
+    recorder.close()
+    rows = sink.tables["steps"]
+    assert len(rows) < 200
+    assert sum(row[3] for row in rows) == 1000
+    assert sum(row[5] for row in rows) == 7000
+
+
+def test_warm_up_steps_are_told_from_steady_ones() -> None:
+    sink, clock = Memory(), Clock()
+    recorder = Recorder(sink, 0, clock)
+    tracker = Tracker(recorder)
+    call = tracker.begin("fit", Site("train.py", 3), acc.SETUP)
+    tracker.loop_started(call, 0)
+    recorder.account.switch(acc.LOOP)
+    for i in range(6):
+        clock.now += 5
+        if i == 4:
+            recorder.compiles += 1  # a retrace in the middle
+        tracker.step_done(call, 1)
+    tracker.loop_ended(call)
+    tracker.end(call, 1)
+    recorder.flush()
+    flags = [row[11] & Steps.WARMUP for row in sink.tables["steps"]]
+    assert flags == [1] * UNSTEADY_STEPS + [0, 0, 1, 0]
+    assert tracker.steady_steps == 6 - UNSTEADY_STEPS - 1
+
+
+def test_the_same_function_is_warm_in_the_next_call() -> None:
+    sink, clock = Memory(), Clock()
+    recorder = Recorder(sink, 0, clock)
+    tracker = Tracker(recorder)
+    warmth = [0]
+    for _ in range(5):
+        call = tracker.begin("fit", Site("train.py", 3), acc.SETUP)
+        call.warmth = warmth
+        tracker.loop_started(call, 0)
+        clock.now += 5
+        tracker.step_done(call, 1)
+        tracker.loop_ended(call)
+        tracker.end(call, 1)
+    assert tracker.steady_steps == 5 - UNSTEADY_STEPS
+
+
+def test_many_calls_from_one_line_share_a_row(monkeypatch: Any) -> None:
+    from fitdoctor.probes import steps
+
+    monkeypatch.setattr(steps, "OWN_ROWS", 3)
+    sink, clock = Memory(), Clock()
+    recorder = Recorder(sink, 0, clock)
+    tracker = Tracker(recorder)
+    for _ in range(10):
+        call = tracker.begin("predict", Site("train.py", 9), acc.REST)
+        clock.now += 100
+        tracker.end(call, 1)
+    recorder.flush()
+    rows = {row[0]: row for row in sink.tables["calls"]}
+    assert len(rows) == 3
+    assert sum(row[8] for row in rows.values()) == 10
+    import json
+
+    assert sum(json.loads(row[9])["total_ns"] for row in rows.values()) == 1000
