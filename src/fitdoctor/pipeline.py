@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
-from fitdoctor.model import Report
+from fitdoctor.model import Capture, Report, Site
+
+SourceOf = Callable[[Site], "list[str] | None"]
 
 
 def observe_child(boot: str) -> None:
@@ -17,7 +20,25 @@ def observe_child(boot: str) -> None:
 
 def diagnose_file(path: str | os.PathLike[str]) -> Report:
     """Capture → facts → rules → findings → report, anywhere, later, without a framework."""
+    return open_capture(path)[0]
+
+
+def open_capture(path: str | os.PathLike[str]) -> tuple[Report, SourceOf]:
+    """Do the same, and also give the user's source lines as they were when it ran."""
     from fitdoctor import diagnosis
     from fitdoctor.capture import store
 
-    return diagnosis.diagnose(store.read(path))
+    capture = store.read(path)
+    return diagnosis.diagnose(capture), source_lines(capture)
+
+
+def source_lines(capture: Capture) -> SourceOf:
+    """Return a look-up of the lines of a site's file."""
+    texts = {source.path: source.text for source in capture.sources}
+
+    def lines(site: Site) -> list[str] | None:
+        text = texts.get(site.path)
+        # Not splitlines(): Python counts lines by newlines alone, not by form feeds and the like.
+        return None if text is None else text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+    return lines

@@ -1,0 +1,49 @@
+# Everything runs in .venv in this folder; `make venv` makes it and redoes it only when its inputs change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.complete
+
+.PHONY: help venv test lint types unit demo bench-overhead clean
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+help:  ## show this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(STAMP)  ## make .venv with everything the tests need
+
+$(STAMP): pyproject.toml requirements/test.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 10) <= v <= (3, 13) else \
+	  f"fitdoctor needs Python 3.10 to 3.13, $(PYTHON) is {v[0]}.{v[1]}: make venv PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "Installing the frameworks the tests use; this takes a few minutes, once."
+	$(BIN)/python -m pip install --quiet -e '.[dev]' -r requirements/test.txt
+	@touch $@
+
+test: lint types unit  ## linters, type check, the whole test suite
+
+lint: venv  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: venv  ## mypy
+	$(BIN)/mypy
+
+unit: venv  ## pytest
+	$(BIN)/python -m pytest
+
+demo: venv  ## diagnose a slow example
+	@mkdir -p build
+	$(BIN)/fitdoctor run --json build/demo.json examples/slow_images.py
+	@echo
+	@echo "The same report as data: build/demo.json"
+
+bench-overhead: venv  ## what observing costs, interleaved with plain runs
+	$(BIN)/python benchmarks/overhead.py
+
+clean:  ## remove .venv and everything built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,140 @@
+"""The command `fitdoctor`: finds its commands, turns errors into messages and exit codes.
+
+A command is a module of this package with `add_parser(subparsers)` and `run(args) -> int`; it imports what it
+needs inside `run`, so that `--help` and `--version` stay quick.  One that hands arguments on to a script also
+has `split(argv) -> (ours, theirs)`; the latter arrive as `args.rest`.
+Data goes to standard output, talk to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NoReturn
+
+from fitdoctor import cli
+from fitdoctor._version import __version__
+from fitdoctor.errors import EXIT_BUG, EXIT_OK, EXIT_USAGE, FitdoctorError, UsageError
+
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises instead of leaving, and never guesses what an abbreviation means."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the command line."""
+        raise UsageError(message, do=f"see `{self.prog} --help`")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets an escape instead of an exception.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+    except FitdoctorError as error:
+        print(f"fitdoctor: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("fitdoctor: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; the interpreter must not complain when it flushes at exit.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except SystemExit as leaving:  # argparse, after --help
+        return leaving.code if isinstance(leaving.code, int) else EXIT_OK
+    except Exception as error:
+        if os.environ.get("FITDOCTOR_DEBUG"):
+            raise
+        report_bug(error, words)
+        return EXIT_BUG
+    return code
+
+
+def _dispatch(words: list[str]) -> int:
+    parser, commands = build_parser()
+    if not words:
+        parser.print_help(sys.stderr)
+        return EXIT_USAGE
+    name = words[0]
+    if not name.startswith("-") and name not in commands:
+        raise UsageError(f"unknown command {name!r}", do=_suggestion(words, commands))
+    theirs: list[str] = []
+    split = getattr(commands.get(name), "split", None)
+    if split is not None:
+        ours, theirs = split(words[1:])
+        words = [name, *ours]
+    args = parser.parse_args(words)
+    args.rest = theirs
+    command = commands.get(args.command)
+    if command is None:
+        raise UsageError("expected a command", do="see `fitdoctor --help`")
+    code: int = command.run(args)
+    return code
+
+
+def build_parser() -> tuple[Parser, dict[str, ModuleType]]:
+    """Return the whole command line, and which module carries out which command."""
+    parser = Parser(
+        prog="fitdoctor",
+        description="Why is my Keras training slow?",
+        epilog="Start with: fitdoctor run your_script.py",
+    )
+    parser.add_argument("--version", action="version", version=f"fitdoctor {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands: dict[str, ModuleType] = {}
+    for found in pkgutil.iter_modules(cli.__path__):
+        module = importlib.import_module(f"{cli.__name__}.{found.name}")
+        if hasattr(module, "add_parser") and hasattr(module, "run"):
+            before = set(subparsers.choices)
+            module.add_parser(subparsers)
+            commands.update(dict.fromkeys(set(subparsers.choices) - before, module))
+    return parser, commands
+
+
+def _suggestion(words: list[str], commands: dict[str, ModuleType]) -> str:
+    import difflib
+    import shlex
+
+    name = words[0]
+    near = difflib.get_close_matches(name, commands, n=1)
+    if near:
+        return f"did you mean `{shlex.join(['fitdoctor', near[0], *words[1:]])}`?"
+    if name.endswith(".py") or os.path.isfile(name):
+        return f"did you mean `{shlex.join(['fitdoctor', 'run', *words])}`?"
+    return f"the commands are: {', '.join(sorted(commands))}"
+
+
+def report_bug(error: Exception, words: Sequence[str]) -> None:
+    """Tell the user that this is our fault and where the details are."""
+    import platform
+    import tempfile
+    import traceback
+
+    message = " ".join(f"{type(error).__name__}: {error}".split())
+    print(f"fitdoctor: this is a bug in fitdoctor, not in your code: {message[:300]}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        handle, path = tempfile.mkstemp(prefix="fitdoctor-bug-", suffix=".log")
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as log:
+            log.write(f"fitdoctor {__version__}, Python {platform.python_version()}, {platform.platform()}\n")
+            log.write(f"command: {list(words)}\n\n")
+            log.write("".join(traceback.format_exception(error)))
+        print(f"  → the details are in {path}; please report them", file=sys.stderr)

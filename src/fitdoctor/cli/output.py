@@ -1,0 +1,107 @@
+"""What several commands share: which capture is meant, and where their answer goes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from fitdoctor.errors import CannotWrite, UsageError
+
+if TYPE_CHECKING:
+    from fitdoctor.model import Report, Site
+
+STDOUT = "-"
+
+
+def chosen_capture(path: str | None) -> Path:
+    """Return the capture the user named, or the newest one."""
+    if path:
+        return Path(path)
+    from fitdoctor.capture import places
+
+    newest = places.newest()
+    if newest is None:
+        raise UsageError(
+            f"no capture was named and there is none in {places.runs_folder()}",
+            do="make one with `fitdoctor run your_script.py`",
+        )
+    talk(f"reading the newest capture, {newest}")
+    return newest
+
+
+def talk(message: str) -> None:
+    """Say something that is not the answer."""
+    print(f"fitdoctor: {message}", file=sys.stderr, flush=True)
+
+
+def show(report: Report, source_of: Callable[[Site], list[str] | None] | None, stream: TextIO) -> None:
+    """Render a report for a person."""
+    from rich.console import Console
+
+    from fitdoctor.report.terminal import render
+
+    render(report, Console(file=stream, highlight=False), source_of)
+    stream.flush()
+
+
+def check_writable(path: str | None) -> None:
+    """Find out that an answer cannot be written before any work is done for it."""
+    if path is None or path == STDOUT or _special(Path(path)):
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise CannotWrite(f"expected a file name for the output, found the folder {target}", do="name a file in it")
+    try:
+        with tempfile.TemporaryFile(dir=target.absolute().parent):
+            pass
+    except OSError as error:
+        raise CannotWrite(
+            f"cannot write {target}: {error.strerror or error}", do="name a file in a folder you can write to"
+        ) from error
+
+
+def write(text: str, path: str) -> None:
+    """Write text as UTF-8 to a file, whole or not at all, or to standard output."""
+    data = text.encode("utf-8", "backslashreplace")
+    if path == STDOUT:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    target = Path(path)
+    try:
+        if _special(target):
+            target.write_bytes(data)
+            return
+        target = Path(os.path.realpath(target))  # a link stays a link
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+            os.chmod(temporary, _mode(target))
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise CannotWrite(
+            f"cannot write {path}: {error.strerror or error}", do="name a file in a folder you can write to"
+        ) from error
+
+
+def _special(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _mode(target: Path) -> int:
+    if target.exists():
+        return target.stat().st_mode & 0o7777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,49 @@
+"""`fitdoctor report`: one report of a recorded run, in one format, to one place."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from fitdoctor.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+FORMATS = ("terminal", "json")
+
+
+def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Describe the command line."""
+    parser = subparsers.add_parser(
+        "report",
+        help="write the report of a recorded run",
+        description="Write the report of a recorded run in one format to one place.",
+    )
+    parser.add_argument("capture", metavar="CAPTURE", nargs="?", help="a capture file (default: the newest one)")
+    parser.add_argument("--format", choices=FORMATS, default="terminal", help="(default: terminal)")
+    parser.add_argument("-o", "--output", metavar="FILE", default="-", help="where to (default: standard output)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out."""
+    import io
+    import sys
+
+    from fitdoctor import pipeline
+    from fitdoctor.cli import output
+    from fitdoctor.report import json
+
+    output.check_writable(args.output)
+    report, source_of = pipeline.open_capture(output.chosen_capture(args.capture))
+    if args.format == "json":
+        output.write(json.dumps(report), args.output)
+    elif args.output == output.STDOUT:
+        output.show(report, source_of, sys.stdout)
+    else:
+        page = io.StringIO()
+        output.show(report, source_of, page)
+        output.write(page.getvalue(), args.output)
+    if args.output != output.STDOUT:
+        output.talk(f"wrote the report to {args.output}")
+    return EXIT_OK

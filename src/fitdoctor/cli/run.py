@@ -1,0 +1,215 @@
+"""`fitdoctor run`: run a script under observation, then say what slows it down.
+
+Options before the script are ours; everything after it belongs to the script, untouched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fitdoctor.errors import EXIT_NO_TRAINING, EXIT_OK, FitdoctorError, UsageError
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+
+def _steps(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of steps above zero, found {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above zero, found {text!r}")
+    return value
+
+
+_FLAG: dict[str, Any] = {"action": "store_true"}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "--whole": _FLAG | {"help": "only observe: let the script run to its end, and save what it saves"},
+    "--steps": {
+        "metavar": "N",
+        "type": _steps,
+        "help": "stop after N steady steps (default: when they suffice)",
+    },
+    "--budget": {
+        "metavar": "S",
+        "type": _seconds,
+        "help": "stop after S seconds of training (default: 60)",
+    },
+    "--capture": {
+        "metavar": "FILE",
+        "help": "where to keep what was observed (default: a new file in your state folder)",
+    },
+    "--json": {
+        "metavar": "FILE",
+        "help": "also write the report as JSON (-: to standard output, the script's own to standard error)",
+    },
+    "--redact": _FLAG | {"help": "keep no source lines, and neither paths nor arguments in clear, in the capture"},
+    "--quiet": _FLAG | {"help": "show no progress"},
+}
+
+
+def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Describe the command line."""
+    parser = subparsers.add_parser(
+        "run",
+        usage="fitdoctor run [options] SCRIPT [ARGS...]\n       fitdoctor run [options] -m MODULE [ARGS...]",
+        help="run a training script and say what slows it down",
+        description="Run an unmodified training script long enough to see where its time goes, stop it "
+        "before it saves anything, and say what slows it down. What follows SCRIPT belongs to the script.",
+        epilog="exit code: 0, or the script's own; 4 if it ended by itself and no training was seen",
+    )
+    for name, details in _OPTIONS.items():
+        parser.add_argument(name, **details)
+
+
+def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Tell our options from the script (or `-m` and its module) and everything after it."""
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        if word == "--":
+            return list(argv[:at]), list(argv[at + 1 :])
+        if word == "-" or not word.startswith("-") or _is_module_flag(word):
+            return list(argv[:at]), list(argv[at:])
+        takes_value = word in _OPTIONS and "action" not in _OPTIONS[word]
+        at += 2 if takes_value else 1
+    return list(argv), []
+
+
+def _is_module_flag(word: str) -> bool:
+    return word.startswith("-m") and not word.startswith("--")
+
+
+def _target(rest: Sequence[str]) -> tuple[str, bool, tuple[str, ...]]:
+    """Return the script or module, whether it is a module, and its arguments."""
+    if not rest:
+        raise UsageError("expected a script to run", do="for example: fitdoctor run train.py --epochs 5")
+    first, *others = rest
+    if _is_module_flag(first):
+        words = [first[2:], *others] if len(first) > 2 else others
+        if not words:
+            raise UsageError("expected a module after -m", do="for example: fitdoctor run -m package.train")
+        return words[0], True, tuple(words[1:])
+    if not os.path.exists(first):
+        raise UsageError(f"expected a script, found no file {first!r}", do=_nearest_script(first))
+    return first, False, tuple(others)
+
+
+def _nearest_script(name: str) -> str:
+    import difflib
+
+    folder = Path(name).parent
+    scripts = [str(path) for path in sorted(folder.glob("*.py"))] if folder.is_dir() else []
+    near = difflib.get_close_matches(name, scripts, n=1)
+    return f"did you mean `{near[0]}`?" if near else "give the path of the script as you would to python"
+
+
+def run(args: argparse.Namespace, launcher: Any = None) -> int:
+    """Carry it out; `launcher` stands in for `fitdoctor.capture.launch`."""
+    from fitdoctor.cli import output
+    from fitdoctor.cli.progress import Progress
+
+    if launcher is None:
+        import importlib
+
+        launcher = importlib.import_module("fitdoctor.capture.launch")
+
+    target, module, arguments = _target(args.rest)
+    if args.whole and (args.steps or args.budget):
+        raise UsageError(
+            "--whole runs the script to its end: --steps and --budget mean nothing beside it", do="drop one"
+        )
+    output.check_writable(args.json)
+    limits = {} if args.budget is None else {"budget": args.budget}
+    options = launcher.Options(
+        target=target,
+        module=module,
+        args=arguments,
+        whole=args.whole,
+        steps=args.steps,
+        capture=Path(args.capture) if args.capture else None,
+        redact=args.redact,
+        quiet=args.quiet,
+        **limits,
+    )
+    progress = Progress(sys.stderr, quiet=args.quiet)
+    with _stdout_for_json(args.json == output.STDOUT):
+        ended = launcher.launch(options, progress)
+    code = exit_code(ended, whole=args.whole)
+    try:
+        _answer(ended, args.json)
+    except Exception as error:
+        if not args.whole or os.environ.get("FITDOCTOR_DEBUG"):
+            raise
+        # Observation only: what goes wrong on our side never changes what the script says with its exit code.
+        from fitdoctor.cli.main import report_bug
+
+        if isinstance(error, FitdoctorError):
+            output.talk(str(error))
+        else:
+            report_bug(error, ["run", "--whole", *args.rest])
+    return code
+
+
+def exit_code(ended: Any, *, whole: bool) -> int:
+    """Choose the exit code as promised in `errors.py`."""
+    own: int = 128 - ended.returncode if ended.returncode < 0 else ended.returncode
+    if whole:
+        return own
+    if ended.reason == "capped":
+        return EXIT_OK
+    if own == EXIT_OK and not ended.training_seen:
+        return EXIT_NO_TRAINING
+    return own
+
+
+def _answer(ended: Any, json_path: str | None) -> None:
+    from fitdoctor.cli import output
+
+    if ended.message:
+        output.talk(ended.message)
+    if ended.capture is None:
+        return
+    output.talk(f"the capture is {ended.capture}")
+    if not ended.training_seen:
+        return
+    from fitdoctor import pipeline
+    from fitdoctor.report import json
+
+    report, source_of = pipeline.open_capture(ended.capture)
+    if json_path:
+        output.write(json.dumps(report), json_path)
+        if json_path != output.STDOUT:
+            output.talk(f"the report is {json_path}")
+    stream = sys.stderr if json_path == output.STDOUT else sys.stdout
+    print(file=stream)
+    output.show(report, source_of, stream)
+
+
+@contextlib.contextmanager
+def _stdout_for_json(wanted: bool) -> Iterator[None]:
+    """Keep standard output for the JSON alone: a child started meanwhile writes to standard error instead."""
+    if not wanted:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

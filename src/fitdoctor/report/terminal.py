@@ -1,0 +1,324 @@
+"""The report as a person reads it in a terminal.
+
+Top to bottom: what it is, in one sentence; where a step's time goes; where the run's time went; what to fix,
+each with what it would save and the line to edit; how far it could get; what was suspected, what could not
+be judged, what is fine; what the tool says of its own measurement; and, last line, the command to type next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from rich.console import Console
+
+from fitdoctor import units
+from fitdoctor.model import PARTS, PHASES, Finding, Fix, Interval, Report, Site
+from fitdoctor.report.page import Page, Piece
+
+SourceOf = Callable[[Site], "list[str] | None"]
+
+_LOOKS = {  # part: colour, drawing character, ASCII stand-in
+    "input": ("blue", "█", "#"),
+    "transfer": ("cyan", "▚", "%"),
+    "compute": ("green", "▓", "="),
+    "host": ("yellow", "▒", "+"),
+    "callbacks": ("magenta", "▞", "*"),
+    "sync": ("red", "░", "~"),
+    "validation": ("bright_blue", "▤", "v"),
+    "other": ("bright_black", "·", "."),
+}
+_SAFETY = {
+    "same": ("same results", "green"),
+    "may change": ("may change results", "yellow"),
+    "manual": ("by hand", "yellow"),
+}
+_BOUNDS = {
+    "other": "the loop's own Python",
+    "between epochs": "the time between epochs",
+    "calls": "the fixed cost of each call",
+    "between calls": "the code between the calls",
+    "other calls": "the script's other calls",
+}
+_NAME_MOST = 48
+_FRAME_AROUND = 2
+_FRAME_LEAST = 4
+_FRAME_MOST = 9
+_DIFF_MOST = 40
+
+
+def render(report: Report, console: Console, source_of: SourceOf | None = None) -> None:
+    """Print the report; `source_of` gives all lines of a site's file, or None where they are not known."""
+    page = Page(console)
+    _title(page, report)
+    _step(page, report)
+    _phases(page, report)
+    if report.findings:
+        _findings(page, report.findings, source_of)
+    _ceiling(page, report)
+    _suspicions(page, report)
+    _unknown(page, report)
+    _rest(page, report)
+    _measurement(page, report)
+    if report.next_command:
+        page.heading("Type next")
+        page.line("  ", (report.next_command, "bold cyan"))
+
+
+def _title(page: Page, report: Report) -> None:
+    dot = f" {page.glyph('·', '-')} "
+    known = [word for word in (_subject(report.run), *_stack(report.run)) if word]
+    words = dot.join(["fitdoctor", *(page.fit(word, _NAME_MOST) for word in known)])
+    page.paragraph((words, "dim"))
+    page.blank()
+    page.paragraph((report.headline, "bold"))
+
+
+def _subject(run: Mapping[str, Any]) -> str:
+    script = run.get("script")
+    if script:
+        return PurePath(str(script)).name
+    command = run.get("command")
+    if isinstance(command, str):
+        return command
+    words = [str(word) for word in command or ()]
+    return " ".join(words)
+
+
+def _stack(run: Mapping[str, Any]) -> list[str]:
+    versions = run.get("versions") or {}
+    words = [f"keras {versions['keras']}"] if "keras" in versions else []
+    backend = run.get("backend")
+    if backend:
+        version = versions.get(backend) or versions.get(f"{backend}-cpu")
+        words.append(f"{backend} {version}" if version else str(backend))
+    return words
+
+
+def interval_of(value: Any) -> Interval | None:
+    """Read an interval that is one, or the mapping it became in JSON."""
+    if isinstance(value, Interval):
+        return value
+    if isinstance(value, Mapping):
+        return Interval(value["low"], value["mid"], float("inf") if value["high"] is None else value["high"])
+    return None
+
+
+# --- where the time goes ------------------------------------------------------------------------------
+
+
+def _step(page: Page, report: Report) -> None:
+    total = sum(report.breakdown.values())
+    step = interval_of(report.run.get("step_ms"))
+    if total <= 0 or step is None:
+        return
+    steps = report.run.get("steps")
+    over = f", over {steps:,} steps" if isinstance(steps, int) else ""
+    page.heading("One step", f"  {units.duration_range(step.scale(1e-3))}{over}")
+    order = [*PARTS, *(part for part in report.breakdown if part not in PARTS)]
+    parts = [(part, report.breakdown[part]) for part in order if report.breakdown.get(part, 0) > 0]
+    page.line("  ", *_bar(page, parts, page.width - 4))
+    rows: list[Sequence[Piece]] = []
+    for part, ms in parts:
+        mark, style = _look(page, part)
+        rows.append(((mark, style), part, units.duration(ms / 1e3), _share(ms / total)))
+    page.table(rows, right=lambda column: column >= 2)
+
+
+def _share(fraction: float) -> str:
+    return units.percent(fraction) if fraction >= 0.0005 else f"<{units.percent(0.001)}"
+
+
+def _look(page: Page, part: str) -> tuple[str, str]:
+    colour, drawing, plain = _LOOKS.get(part, _LOOKS["other"])
+    return page.glyph(drawing, plain), colour
+
+
+def _bar(page: Page, parts: Sequence[tuple[str, float]], width: int) -> list[Piece]:
+    cells = share_out([value for _, value in parts], width)
+    bar: list[Piece] = []
+    for (part, _), count in zip(parts, cells, strict=True):
+        mark, style = _look(page, part)
+        bar.append((mark * count, style))
+    return bar
+
+
+def share_out(values: Sequence[float], width: int) -> list[int]:
+    """Divide a number of cells in proportion, by largest remainder, so that they add up exactly.
+
+    >>> share_out([50, 30, 20], 5), share_out([1, 1, 1], 4)
+    ([3, 1, 1], [2, 1, 1])
+    """
+    total = sum(values)
+    exact = [value / total * width for value in values]
+    cells = [int(value) for value in exact]
+    by_remainder = sorted(range(len(values)), key=lambda i: (cells[i] - exact[i], i))
+    for index in by_remainder[: width - sum(cells)]:
+        cells[index] += 1
+    return cells
+
+
+def _phases(page: Page, report: Report) -> None:
+    wall = sum(report.phases.values())
+    if wall <= 0:
+        return
+    page.heading("The whole run", f"  {units.duration(wall)} from process start to end")
+    order = [*PHASES, *(phase for phase in report.phases if phase not in PHASES)]
+    room = max(page.width - 44, 0)
+    block = page.glyph("▪", "-")
+    rows: list[Sequence[Piece]] = []
+    for phase in order:
+        seconds = report.phases.get(phase, 0)
+        if seconds > 0:
+            share = seconds / wall
+            bar = (block * round(share * room), "dim")
+            rows.append((phase, units.duration(seconds), _share(share), bar))
+    page.table(rows, right=lambda column: column in (1, 2))
+    whole, steps = report.run.get("projected_s"), report.run.get("planned_steps")
+    if report.run.get("mode") == "capped" and isinstance(whole, int | float) and isinstance(steps, int):
+        took = units.duration(whole)
+        page.paragraph(f"Uncapped, the training takes about {took} for {steps:,} steps.", indent=2)
+
+
+# --- what to do about it ------------------------------------------------------------------------------
+
+
+def _findings(page: Page, findings: Sequence[Finding], source_of: SourceOf | None) -> None:
+    count = "1 cause" if len(findings) == 1 else f"{len(findings)} causes"
+    page.heading("What slows it down", f"  {count}; savings are shares of the training time")
+    for number, finding in enumerate(findings, 1):
+        page.blank()
+        _finding(page, number, finding, source_of)
+
+
+def _finding(page: Page, number: int, finding: Finding, source_of: SourceOf | None) -> None:
+    rule = page.fit(finding.rule, _NAME_MOST)
+    saving = f"fixing it saves {units.percent_range(finding.cost.saving)}"
+    label = f"{number}  "
+    margin = len(label)
+    family = f"  {finding.family}"
+    gap = page.width - len(label + rule + family) - len(saving)
+    title: list[Piece] = [(label, "bold"), (rule, "bold red"), (family, "dim")]
+    if gap >= 2:
+        page.line(*title, " " * gap, (saving, "bold green"))
+    else:
+        page.paragraph(*title, hang=margin)
+        page.paragraph((saving, "bold green"), indent=margin)
+    page.paragraph(finding.cost.because, indent=margin)
+    if finding.site:
+        _frame(page, finding.site, source_of, margin)
+    if finding.fix:
+        _fix(page, finding.fix, margin)
+
+
+def _frame(page: Page, site: Site, source_of: SourceOf | None, margin: int) -> None:
+    inside = f", in {page.fit(site.symbol, _NAME_MOST)}" if site.symbol else ""
+    page.blank()
+    page.paragraph((_where(page, site), "cyan"), (inside, "dim"), indent=margin)
+    lines = source_of(site) if source_of else None
+    if not lines or not 1 <= site.line <= len(lines):
+        return
+    last = min(max(site.end_line or site.line, site.line), site.line + _FRAME_MOST - 1 - _FRAME_AROUND)
+    first_shown = max(site.line - _FRAME_AROUND, 1)
+    while first_shown < site.line and not lines[first_shown - 1].strip():
+        first_shown += 1
+    last_shown = min(max(last + 1, first_shown + _FRAME_LEAST - 1), len(lines))
+    while last_shown > last and not lines[last_shown - 1].strip():
+        last_shown -= 1
+    digits = len(str(last_shown))
+    rail = page.glyph("│", "|")
+    for number in range(first_shown, last_shown + 1):
+        marked = site.line <= number <= last
+        pointer = page.glyph("▸", ">") if marked else " "
+        gutter = f"{' ' * (margin - 1)}{pointer} {number:>{digits}} {rail} "
+        code = page.fit(lines[number - 1].rstrip(), page.width - len(gutter))
+        page.line((gutter, "red" if marked else "dim"), (code, "bold" if marked else "dim"))
+
+
+def _where(page: Page, site: Site) -> str:
+    """Show a path below the working folder the way the user would type it."""
+    path = site.path
+    with contextlib.suppress(OSError):  # the working folder may be gone
+        path = path.removeprefix(os.path.join(os.getcwd(), ""))
+    return f"{page.tail(path, _NAME_MOST)}:{site.line}"
+
+
+def _fix(page: Page, fix: Fix, margin: int) -> None:
+    words, style = _SAFETY.get(fix.safety, (fix.safety, "yellow"))
+    page.blank()
+    page.paragraph(fix.title, "  ", (f"({words})", style), indent=margin, lead=("fix  ", "bold green"))
+    if not fix.diff:
+        return
+    lines = fix.diff.rstrip("\n").split("\n")
+    for text in lines[:_DIFF_MOST]:
+        page.line(" " * (margin + 5), (page.fit(text, page.width - margin - 5), _diff_style(text)))
+    if len(lines) > _DIFF_MOST:
+        page.line(" " * (margin + 5), (f"and {len(lines) - _DIFF_MOST} more lines", "dim"))
+
+
+def _diff_style(line: str) -> str:
+    if line.startswith(("---", "+++", "@@")):
+        return "dim"
+    return {"+": "green", "-": "red"}.get(line[:1], "")
+
+
+def _ceiling(page: Page, report: Report) -> None:
+    if report.ceiling is None:
+        return
+    speedup, bound = report.ceiling.speedup, _BOUNDS.get(report.ceiling.bound, report.ceiling.bound)
+    if report.findings:
+        faster = units.times(speedup) if math.isfinite(speedup.high) else f"at least {speedup.low:.1f}×"
+        page.heading("If all of this were fixed", f"  {faster} faster; what limits it then is {bound}")
+    else:
+        none = "No cause could be measured yet" if report.unknown else "Nothing worth fixing was measured"
+        page.heading(none, f"  what limits the run is {bound}")
+
+
+# --- what else was looked at ---------------------------------------------------------------------------
+
+
+def _suspicions(page: Page, report: Report) -> None:
+    if not report.suspicions:
+        return
+    page.heading("Suspected, not measured")
+    for suspicion in report.suspicions:
+        title: list[Piece] = [(suspicion.rule, "yellow"), "  ", (_where(page, suspicion.site), "cyan")]
+        page.paragraph(*title, "  ", suspicion.why, indent=2, hang=4)
+
+
+def _unknown(page: Page, report: Report) -> None:
+    if not report.unknown:
+        return
+    page.heading("Could not be judged")
+    arrow = page.glyph("→", "->")
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for unknown in report.unknown:
+        gap = unknown.gap
+        grouped.setdefault((gap.what, gap.reason, gap.remedy), []).append(unknown.rule)
+    for (what, reason, remedy), rules in grouped.items():
+        page.paragraph((", ".join(rules), "yellow"), f"  {what}: {reason}", indent=2, hang=4)
+        if remedy:
+            page.paragraph(remedy, indent=4, lead=(f"{arrow} ", "dim"))
+
+
+def _rest(page: Page, report: Report) -> None:
+    if report.passed or report.not_applicable:
+        page.blank()
+    if report.passed:
+        names = ", ".join(dict.fromkeys(passed.rule for passed in report.passed))
+        page.entry("Fine", (names, "green"), style="bold")
+    if report.not_applicable:
+        names = ", ".join(dict.fromkeys(other.rule for other in report.not_applicable))
+        page.entry("Not applicable", (names, "dim"), style="bold")
+
+
+def _measurement(page: Page, report: Report) -> None:
+    if not report.notes:
+        return
+    page.heading("About this measurement")
+    for note in report.notes:
+        page.paragraph(note, indent=2, lead=(f"{page.glyph('·', '-')} ", "dim"))
