@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fitdoctor import diagnose as stage
-from fitdoctor.diagnose import diagnose
+from fitdoctor import diagnosis as stage
+from fitdoctor.diagnosis import diagnose
 from fitdoctor.model import PARTS, Report, Site
 from fitdoctor.rules import Rule, all_rules
 from tests.captures.build import Run
@@ -22,9 +22,7 @@ def test_every_rule_gives_an_outcome(tmp_path: Path) -> None:
     for run in (Run(), Run().fit(), Run("jax").fit(), Run("torch").fit(kind="loop")):
         found = report(run, tmp_path)
         said = [
-            each.rule
-            for group in (found.findings, found.passed, found.unknown, found.not_applicable)
-            for each in group
+            each.rule for group in (found.findings, found.passed, found.unknown, found.not_applicable) for each in group
         ]
         assert sorted(said) == sorted(rule.name for rule in all_rules())
 
@@ -78,9 +76,7 @@ def test_findings_are_ranked_and_joined_not_summed(tmp_path: Path) -> None:
     assert found.ceiling.speedup.mid == pytest.approx(2.5, rel=0.05)
 
 
-def test_a_rule_that_fails_is_unknown_and_the_others_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rule_that_fails_is_unknown_and_the_others_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def locate(source: object) -> Iterator[Site]:
         raise ZeroDivisionError("in the rule")
 
@@ -119,9 +115,7 @@ def test_the_fixed_cost_of_short_calls_leads(tmp_path: Path) -> None:
 
 
 def test_the_report_speaks_of_its_own_measurement(tmp_path: Path) -> None:
-    run = (
-        Run(noise=0.5, exit={"reason": "exception"}).fit(steps=20).gap("GIL", "no permission", "allow ptrace")
-    )
+    run = Run(noise=0.5, exit={"reason": "exception"}).fit(steps=20).gap("GIL", "no permission", "allow ptrace")
     notes = " ".join(report(run, tmp_path).notes)
     assert "Only 18 steady steps" in notes
     assert "vary a lot" in notes

@@ -49,14 +49,10 @@ def imports(module: str, path: Path, *, top: bool = False) -> Iterator[tuple[str
             yield from ((each.name, node.lineno) for each in node.names)
         elif isinstance(node, ast.ImportFrom):
             package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-            base = (
-                ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
-            )
+            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
             name = ".".join(filter(None, (base, node.module)))
             # `from fitdoctor import units` imports the module fitdoctor.units.
-            yield from (
-                (f"{name}.{each.name}" if name == "fitdoctor" else name, node.lineno) for each in node.names
-            )
+            yield from ((f"{name}.{each.name}" if name == "fitdoctor" else name, node.lineno) for each in node.names)
 
 
 def at_import_time(node: ast.AST) -> Iterator[ast.AST]:
@@ -96,9 +92,7 @@ def test_no_import_points_back(module: str, path: Path) -> None:
 )
 def test_no_framework_at_import_time(module: str, path: Path) -> None:
     found = [
-        f"{name} in line {line}"
-        for name, line in imports(module, path, top=True)
-        if name.split(".")[0] in FRAMEWORKS
+        f"{name} in line {line}" for name, line in imports(module, path, top=True) if name.split(".")[0] in FRAMEWORKS
     ]
     assert found == []
 
@@ -107,7 +101,7 @@ def test_the_walker_sees_an_arrow_that_points_back(tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
     path.write_text("def f():\n    from fitdoctor.rules import all_rules\n    import fitdoctor.facts\n")
     assert backward("fitdoctor.facts.bad", path) == ["bad.py:2: fitdoctor.facts.bad imports fitdoctor.rules"]
-    path.write_text("from ..report import json\nfrom fitdoctor import diagnose, units\n")
+    path.write_text("from ..report import json\nfrom fitdoctor import diagnosis, units\n")
     assert len(backward("fitdoctor.facts.bad", path)) == 2
 
 
@@ -118,7 +112,7 @@ def test_the_walker_sees_a_framework_in_a_class_body(tmp_path: Path) -> None:
 
 
 def test_diagnose_imports_light() -> None:
-    code = "import sys, fitdoctor.diagnose; print(sorted({m.split('.')[0] for m in sys.modules}))"
+    code = "import sys, fitdoctor.diagnosis; print(sorted({m.split('.')[0] for m in sys.modules}))"
     out = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={"PYTHONPATH": str(PACKAGE.parent), "PATH": ""},

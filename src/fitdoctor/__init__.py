@@ -26,7 +26,6 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         import importlib
 
-        # `fitdoctor.diagnose` is also a module of ours: the name a user means is the function.
         return getattr(importlib.import_module("fitdoctor.api"), name)
     raise AttributeError(f"module 'fitdoctor' has no attribute {name!r}")
 

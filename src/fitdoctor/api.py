@@ -46,7 +46,9 @@ class Watch:
                 "cwd": os.getcwd(),
             }
         )
-        self._owned = session.Session(writer, time.perf_counter_ns(), mode="watch")
+        self._owned = session.Session(
+            writer, time.perf_counter_ns(), mode="watch", script=sys.argv[0] if sys.argv else ""
+        )
         self._owned.start()
         return self
 
@@ -62,12 +64,17 @@ class Watch:
         owned.finish("finished", None)
         store.Writer.reopen(self.capture).seal()
         try:
-            self.report = pipeline.diagnose_file(self.capture)
+            self.report, source_of = pipeline.open_capture(self.capture)
         except FitdoctorError as error:
             sys.stderr.write(f"fitdoctor: {error}\n")
             return None
         if self._show:
-            _print(self.report)
+            from rich.console import Console
+
+            from fitdoctor.report import terminal
+
+            # Talk goes to stderr: the script's stdout is its own.
+            terminal.render(self.report, Console(stderr=True), source_of)
         return self.report
 
     def __enter__(self) -> Watch:
@@ -75,15 +82,6 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def _print(report: Report) -> None:
-    from rich.console import Console
-
-    from fitdoctor.report import terminal
-
-    # Talk goes to stderr: the script's stdout is its own.
-    terminal.render(report, Console(stderr=True))
 
 
 def watch(capture: str | os.PathLike[str] | None = None, *, show: bool = True) -> Watch:

@@ -61,7 +61,9 @@ class Seen:
 def bound(model: StepModel) -> str:
     """Name what takes the most of the whole training: a part of the step or a name of `elsewhere`."""
     steps = {part: model.planned_steps * model.parts[part].mid for part in PARTS}
-    biggest, seconds = max(model.elsewhere.items(), key=lambda each: each[1], default=("", 0.0))
+    # Importing is paid once per start whatever the training does: it never is what makes a training slow.
+    candidates = {name: seconds for name, seconds in model.elsewhere.items() if name != "imports"}
+    biggest, seconds = max(candidates.items(), key=lambda each: each[1], default=("", 0.0))
     if seconds > sum(steps.values()):
         return biggest
     if model.input_bound:
@@ -86,9 +88,7 @@ def sentence(seen: Seen) -> str:
         text = f"computing and waiting for input, not told apart, take {share} of each step"
         return _finish(seen, text, at_work=False)
     share, step = units.percent_range(model.share(what)), units.duration(model.step.mid)
-    return _finish(
-        seen, f"{_PART_WORDS[what]} {_takes(what)} {share} of each {step} step", at_work=what == "compute"
-    )
+    return _finish(seen, f"{_PART_WORDS[what]} {_takes(what)} {share} of each {step} step", at_work=what == "compute")
 
 
 def _takes(what: str) -> str:
@@ -192,6 +192,7 @@ def _pauses(capture: Capture, training: Training) -> tuple[int, float]:
     steady = rows.choose(every, (every.flags & (Steps.WARMUP | Steps.DRAINED)) == 0)
     if not rows.size(steady):
         return 0, 0.0
+    steady = rows.choose(steady, steady.count > 0)
     each = steady.wall_ns / steady.count
     long = each > OUTLIER * np.median(each)
     return int(long.sum()), float(steady.wall_ns[long].sum() / max(1, steady.wall_ns.sum()))

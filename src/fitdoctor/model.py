@@ -149,7 +149,7 @@ class Steps:
     DRAINED = 2
     """The probe waited for the device after this step."""
     CUT = 4
-    """The last row of an epoch: `wall` ends when the loop ended, not at a next step."""
+    """No step of its own (`count` is 0): waiting for work that the rows before it had launched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,8 @@ class Inside:
     count: Ints
     wait_ns: Ints
     compute_ns: Ints
+    cpu_ns: Ints
+    """CPU time of the training thread: what it lacks of the wall clock outside of the graph it spent blocked."""
 
 
 @dataclass(frozen=True, slots=True)

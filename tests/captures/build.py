@@ -26,9 +26,7 @@ DRAIN_EVERY = 25
 class Run:
     """Builds one capture call by call; the clock advances as the run would."""
 
-    def __init__(
-        self, backend: str = "tensorflow", *, noise: float = 0.01, cores: float = 4, **meta: Any
-    ) -> None:
+    def __init__(self, backend: str = "tensorflow", *, noise: float = 0.01, cores: float = 4, **meta: Any) -> None:
         self.backend = backend
         self.noise = noise
         self.clock = 1_000 * MS
@@ -86,7 +84,7 @@ class Run:
         """Add one call; `steps` per epoch, times per optimizer step."""
         self._calls += 1
         call, start = self._calls, self.clock
-        wait = compute = rows = 0
+        wait = compute = cpu = rows = 0
         next_look = self.clock
         self.clock += int(fixed_ms * MS)
         for epoch in range(epochs):
@@ -111,8 +109,6 @@ class Run:
                 if self.backend == "jax" and drains:
                     # The launch returns early; the wait for the device shows up as sync.
                     run, ns["sync"] = ns["host"], ns["sync"] + ns["compute"]
-                if step + per_row >= steps:
-                    flags |= Steps.CUT
                 self._add(
                     "steps", call, epoch, step, per_row, self.clock, wall, fetch, 0, run, ns["callbacks"],
                     ns["sync"], flags,
@@ -120,8 +116,10 @@ class Run:
                 self.clock += wall
                 rows += 1
                 wait, compute = wait + ns["input"], compute + ns["compute"]
+                cpu += wall - ns["input"] - ns["compute"] - ns["sync"]
                 if inside and rows % SNAPSHOT_EVERY == 0:
-                    self._add("inside", call, rows, rows, wait, compute)
+                    # The training thread runs for all that is not spent in the graph or blocked.
+                    self._add("inside", call, rows, rows, wait, compute, cpu)
                 if cores_busy is not None and self.clock >= next_look:
                     values = {"cpu_user": cores_busy * self.clock / 1e9, "cpu_system": 0.0, "rss": 10**9}
                     self._add("host", self.clock, json.dumps(values))

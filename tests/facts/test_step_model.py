@@ -26,9 +26,7 @@ def assert_sums(found: StepModel) -> None:
 
 def test_tensorflow_reads_the_clocks_inside_the_graph(tmp_path: Path) -> None:
     found = model(
-        Run(noise=0).fit(
-            steps=200, input_ms=6, compute_ms=10, host_ms=2, callbacks_ms=1, sync_ms=0.5, other_ms=0.5
-        ),
+        Run(noise=0).fit(steps=200, input_ms=6, compute_ms=10, host_ms=2, callbacks_ms=1, sync_ms=0.5, other_ms=0.5),
         tmp_path,
     )
     assert mids(found) == {
@@ -56,7 +54,7 @@ def test_tensorflow_without_clocks_does_not_show_a_zero_as_input(tmp_path: Path)
 
 def test_clocks_that_exceed_the_call_around_them_leave_no_negative_part(tmp_path: Path) -> None:
     run = Run(noise=0).fit(steps=200, input_ms=6, compute_ms=10)
-    run.tables["inside"] = [(c, s, n, int(w * 1.05), int(k * 1.05)) for c, s, n, w, k in run.tables["inside"]]
+    run.tables["inside"] = [(c, s, n, int(w * 1.05), int(k * 1.05), p) for c, s, n, w, k, p in run.tables["inside"]]
     found = model(run, tmp_path)
     assert found.parts["host"].mid == pytest.approx(0, abs=1e-9)
     assert found.parts["input"].mid == pytest.approx(0.006, rel=0.01)

@@ -67,9 +67,7 @@ def test_a_better_fix_never_saves_less(model: StepModel, change: Change, factor:
 
 @given(models(), st.lists(changes, min_size=2, max_size=4))
 def test_a_set_never_saves_less_than_its_best_member(model: StepModel, several: list[Change]) -> None:
-    for together, *alone in zip(
-        ends(model, several), *(ends(model, [each]) for each in several), strict=True
-    ):
+    for together, *alone in zip(ends(model, several), *(ends(model, [each]) for each in several), strict=True):
         assert together >= max(alone) - 1e-9
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fitdoctor.diagnose import judge
+from fitdoctor.diagnosis import judge
 from fitdoctor.facts import resolve
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.model import Finding, NotApplicable, Passed, Suspicion, Unknown

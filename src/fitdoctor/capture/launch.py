@@ -65,7 +65,7 @@ def launch(options: Options, progress: Callable[[str], None]) -> Ended:
     now = time.time()
     path = options.capture or places.new_capture_path(_name(options), now)
     writer = store.Writer(path)
-    command = [options.target, *options.args]
+    command = [*(["-m"] if options.module else []), options.target, *options.args]
     writer.meta(
         {
             "command": [os.path.basename(options.target)] if options.redact else command,
@@ -120,7 +120,6 @@ def _run(options: Options, path: Path, scratch: Path | None, target: str, progre
         budget=options.budget,
         redact=options.redact,
         scratch=str(scratch) if scratch else None,
-        command=[options.target, *options.args],
         script=target,
     )
     env = dict(os.environ)

@@ -53,7 +53,6 @@ class Boot:
     budget: float
     redact: bool
     scratch: str | None
-    command: list[str]
     script: str
 
     def dumps(self) -> str:
@@ -86,7 +85,9 @@ class Session:
         steps: int | None = None,
         budget: float = DEFAULT_BUDGET,
         redact: bool = False,
+        script: str = "",
     ) -> None:
+        self.script = script
         self.writer = sink
         self.mode = mode
         self.redact = redact
@@ -272,7 +273,7 @@ class Session:
             exit={"code": code, "signal": None, "reason": reason},
             versions=_versions(),
         )
-        for path, sha, text in _sources(self.redact):
+        for path, sha, text in _sources(self.script, self.redact):
             recorder.put("sources", path, store.source_row(path, sha, text))
         recorder.close()
         recorder.live = False
@@ -326,9 +327,10 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _sources(redact: bool) -> Iterable[tuple[str, str, str | None]]:
+def _sources(script: str, redact: bool) -> Iterable[tuple[str, str, str | None]]:
     """Yield the user's own files that took part."""
-    files: set[str] = set()
+    # At exit Python has already forgotten where `__main__` came from.
+    files = {os.path.abspath(script)} if script.endswith(".py") else set()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py") and is_users(file):
@@ -368,6 +370,7 @@ def start_child(text: str, experiments: Callable[[Session, ActiveCall, Any], Non
         steps=boot.steps,
         budget=boot.budget,
         redact=boot.redact,
+        script=boot.script,
     )
     _hook_exit(session)
     if boot.scratch is not None:

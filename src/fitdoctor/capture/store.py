@@ -45,7 +45,7 @@ CREATE TABLE calls(id INTEGER PRIMARY KEY, kind TEXT, path TEXT, line INT, symbo
                    end_ns INT, count INT, info TEXT);
 CREATE TABLE steps(call INT, epoch INT, step INT, count INT, start_ns INT, wall_ns INT, fetch_ns INT, transfer_ns INT,
                    run_ns INT, callbacks_ns INT, sync_ns INT, flags INT);
-CREATE TABLE inside(call INT, step INT, count INT, wait_ns INT, compute_ns INT);
+CREATE TABLE inside(call INT, step INT, count INT, wait_ns INT, compute_ns INT, cpu_ns INT);
 CREATE TABLE drained(call INT, step INT, launch_ns INT, compute_ns INT);
 CREATE TABLE callbacks(call INT, name TEXT, hook TEXT, path TEXT, line INT, builtin INT, threaded INT, count INT,
                        total_ns INT, self_ns INT, max_ns INT, PRIMARY KEY(call, name, hook, threaded));
@@ -64,7 +64,7 @@ _REPLACED = frozenset({"meta", "calls", "callbacks", "epochs", "pyfuncs", "sourc
 """Tables whose rows are written again when they change; all others only grow."""
 
 _WIDTHS = {
-    "meta": 2, "calls": 10, "steps": 12, "inside": 5, "drained": 4, "callbacks": 11, "epochs": 6, "compiles": 8,
+    "meta": 2, "calls": 10, "steps": 12, "inside": 6, "drained": 4, "callbacks": 11, "epochs": 6, "compiles": 8,
     "pyfuncs": 7, "host": 2, "trials": 5, "sources": 3, "gaps": 3,
 }  # fmt: skip
 

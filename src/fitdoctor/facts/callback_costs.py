@@ -64,8 +64,7 @@ def _cost(name: str, rhythm: str, hooks: list[CallbackTime], training: Training)
     each = [_each(hook) for hook in hooks]
     # With steps_per_execution a batch hook runs less often than the steps: take the rhythm that was seen.
     times = [
-        training.planned_steps * hook.count / seen if rhythm == "step" else float(training.epochs)
-        for hook in hooks
+        training.planned_steps * hook.count / seen if rhythm == "step" else float(training.epochs) for hook in hooks
     ]
     return HookCost(
         name=name,

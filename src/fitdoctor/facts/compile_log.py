@@ -32,7 +32,5 @@ def establish(capture: Capture, training: Training) -> CompileLog:
         entries=capture.compiles,
         seconds=sum(each.duration_ns for each in capture.compiles) / 1e9,
         times=Counter(each.name for each in capture.compiles),
-        late=tuple(
-            each for each in capture.compiles if each.call in training.call_ids and each.start_ns > begin
-        ),
+        late=tuple(each for each in capture.compiles if each.call in training.call_ids and each.start_ns > begin),
     )

@@ -45,7 +45,5 @@ def _average(looks: Sequence[Sequence[Mapping[str, Any]]], index: int, key: str)
 
 
 def _memory(looks: Sequence[Sequence[Mapping[str, Any]]], index: int) -> float | None:
-    shares = [
-        each["memory_used"] / each["memory_total"] for each in _of(looks, index) if each.get("memory_total")
-    ]
+    shares = [each["memory_used"] / each["memory_total"] for each in _of(looks, index) if each.get("memory_total")]
     return max(shares, default=None)

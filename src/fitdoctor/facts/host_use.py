@@ -46,9 +46,7 @@ def establish(capture: Capture, training: Training) -> HostUse:
     seconds = (samples[-1].t_ns - samples[0].t_ns) / 1e9
     cpu = [_cpu(values) for values in (first, last)]
     if cpu[0] is None or cpu[1] is None:
-        raise MissingEvidence(
-            Gap("CPU use", "the host samples hold no CPU seconds", "run where /proc can be read")
-        )
+        raise MissingEvidence(Gap("CPU use", "the host samples hold no CPU seconds", "run where /proc can be read"))
     return HostUse(
         seconds=seconds,
         cores_busy=max(0.0, cpu[1] - cpu[0]) / seconds,

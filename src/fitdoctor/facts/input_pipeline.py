@@ -18,9 +18,7 @@ _PASSIVE = frozenset(
 )  # fmt: skip
 """Operators that hand on what lies below them: the work is further down."""
 
-_ASYNCHRONOUS = frozenset(
-    {"ParallelMap", "ParallelInterleave", "ParallelBatch", "MapAndBatch", "ParallelFilter"}
-)
+_ASYNCHRONOUS = frozenset({"ParallelMap", "ParallelInterleave", "ParallelBatch", "MapAndBatch", "ParallelFilter"})
 """Operators that work ahead on threads of their own, whatever the options say."""
 
 
@@ -64,9 +62,7 @@ class InputPipeline:
     def works_ahead(self) -> str | None:
         """Name what prepares the next batch while the step computes; None where nothing does."""
         assert self.operators is not None
-        if self.options.get("op_determinism") and any(
-            each.stateful or each.python for each in self.operators
-        ):
+        if self.options.get("op_determinism") and any(each.stateful or each.python for each in self.operators):
             return None
         if self._injects():
             return "the prefetch TensorFlow adds by itself"
@@ -79,12 +75,7 @@ class InputPipeline:
             fused = operator.op == "Batch" and below is not None and below.op == "Map"
             if fused and self._optimises("map_and_batch_fusion"):
                 return "map and batch, which TensorFlow fuses and runs ahead"
-            if (
-                operator.op == "Map"
-                and not operator.stateful
-                and not operator.python
-                and self._parallelises()
-            ):
+            if operator.op == "Map" and not operator.stateful and not operator.python and self._parallelises():
                 return "a map that TensorFlow makes parallel by itself"
             if operator.op not in _PASSIVE and operator.op != "Prefetch":
                 return None

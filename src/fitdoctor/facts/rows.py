@@ -41,21 +41,14 @@ def size(steps: Steps) -> int:
 
 
 def steady(steps: Steps) -> Mask:
-    """Mark the rows that tell how long a step takes: warmed up, not waited for by the probe, not cut off.
+    """Mark the rows that tell how long a step takes: warmed up and not waited for by the probe.
 
-    Rows cut off by the end of an epoch are dropped only while others remain: an epoch may have a single row.
+    Rows that only wait for work launched earlier (`CUT`, no step of their own) belong to the steps before them.
     """
-    import numpy as np
-
+    mask: Mask = (steps.flags & (Steps.WARMUP | Steps.DRAINED)) == 0
+    if int(steps.count[mask].sum()) >= 2:
+        return mask
     warm: Mask = (steps.flags & Steps.WARMUP) == 0
-    drained: Mask = (steps.flags & Steps.DRAINED) != 0
-    cut: Mask = (steps.flags & Steps.CUT) != 0
-    # After the probe emptied the device's queue the next step starts with nothing in flight.
-    after = np.concatenate([[False], drained[:-1]]) if drained.size else drained
-    masks: tuple[Mask, ...] = (warm & ~drained & ~after & ~cut, warm & ~drained & ~cut, warm & ~drained)
-    for mask in masks:
-        if int(mask.sum()) >= max(2, int(warm.sum()) // 3):
-            return mask
     return warm
 
 

@@ -196,9 +196,7 @@ def establish(capture: Capture) -> SourceTree:
     """Take the sources out of the capture."""
     files = tuple(SourceFile(each.path, each.text) for each in capture.sources if each.text is not None)
     if not files:
-        reason = (
-            "their text was left out on request" if capture.sources else "no file of the user's own was seen"
-        )
+        reason = "their text was left out on request" if capture.sources else "no file of the user's own was seen"
         raise MissingEvidence(Gap("the script's source", reason, "run again without redaction"))
     return SourceTree(files)
 

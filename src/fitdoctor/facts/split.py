@@ -14,6 +14,8 @@ from fitdoctor.model import PARTS, Call, Capture, Gap, Inside, Interval, Steps
 INLINE = 0.8
 """A launch that lasts this share of the whole step's device time ran the step itself."""
 
+_PYTHON_ADAPTERS = frozenset({"PyDataset", "generator", "DataLoader", "Grain"})
+
 _LONGER = "let it run longer: --steps and --budget"
 
 
@@ -34,7 +36,9 @@ def split(capture: Capture, training: Training, *, accelerator: bool) -> Split:
     seen = [(call, capture.steps[call.id]) for call in training.calls if call.id in capture.steps]
     windows = _windows(capture, seen)
     if windows is not None:
-        found = _in_graph(*windows)
+        # Python that prepares batches beside the step is the only Python that can hold the GIL against it.
+        python_input = bool(capture.pyfuncs) or training.info.get("adapter") in _PYTHON_ADAPTERS
+        found = _in_graph(windows, python_input=python_input)
     elif any(call.id in capture.drained for call, _ in seen):
         found = _asynchronous(capture, seen)
     else:
@@ -99,44 +103,57 @@ _HOW = {
 # --- TensorFlow: the batch is fetched inside the compiled step -----------------------------------------
 
 
-def _windows(capture: Capture, seen: list[tuple[Call, Steps]]) -> tuple[Any, Any, Any, list[Steps]] | None:
-    """Return (waits, computes, counts, rows) between two readings of the clocks, without warm-up."""
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """Stretches between two readings of the clocks in the graph, without warm-up; one entry per stretch."""
+
+    wait: list[float]
+    compute: list[float]
+    blocked: list[float]
+    """Seconds the training thread neither ran nor waited for the graph: blocked on the GIL or without a core."""
+    count: list[float]
+    rows: list[Steps]
+
+
+def _windows(capture: Capture, seen: list[tuple[Call, Steps]]) -> _Windows | None:
     import numpy as np
 
-    waits, computes, counts, kept = [], [], [], []
+    found = _Windows([], [], [], [], [])
     for call, steps in seen:
         inside = capture.inside.get(call.id)
-        for first, last, wait, compute in _pairs(inside) if inside is not None else ():
+        for first, last, wait, compute, cpu in _pairs(inside) if inside is not None else ():
             flags = steps.flags[first:last]
             if last > rows.size(steps) or bool((flags & Steps.WARMUP).any()):
                 continue
             mask = np.zeros(rows.size(steps), dtype=bool)
             mask[first:last] = True
             window = rows.choose(steps, mask)
-            waits.append(wait)
-            computes.append(compute)
-            counts.append(float(window.count.sum()))
-            kept.append(window)
-    return (waits, computes, counts, kept) if kept else None
+            found.wait.append(wait)
+            found.compute.append(compute)
+            idle = float(window.fetch_ns.sum() + window.sync_ns.sum()) / 1e9
+            found.blocked.append(max(0.0, float(window.wall_ns.sum()) / 1e9 - wait - compute - idle - cpu))
+            found.count.append(float(window.count.sum()))
+            found.rows.append(window)
+    return found if found.rows else None
 
 
-def _pairs(inside: Inside) -> list[tuple[int, int, float, float]]:
-    """Difference neighbouring readings: first row, last row, seconds waited, seconds computed."""
-    readings = list(
-        zip(inside.step.tolist(), inside.wait_ns.tolist(), inside.compute_ns.tolist(), strict=True)
-    )
+def _pairs(inside: Inside) -> list[tuple[int, int, float, float, float]]:
+    """Difference neighbouring readings: first row, last row, seconds waited, computed, and of the thread's CPU."""
+    columns = (inside.step, inside.wait_ns, inside.compute_ns, inside.cpu_ns)
+    readings = list(zip(*(column.tolist() for column in columns), strict=True))
     return [
-        (before[0], after[0], (after[1] - before[1]) / 1e9, (after[2] - before[2]) / 1e9)
+        (before[0], after[0], *((later - earlier) / 1e9 for earlier, later in zip(before[1:], after[1:], strict=True)))
         for before, after in itertools.pairwise(readings)
         # Clocks that run backwards were started anew with a rebuilt train function.
         if after[0] > before[0] and after[1] >= before[1] and after[2] >= before[2]
     ]
 
 
-def _in_graph(waits: list[float], computes: list[float], counts: list[float], kept: list[Steps]) -> Split:
-    every = rows.joined(kept)
+def _in_graph(windows: _Windows, *, python_input: bool) -> Split:
+    every = rows.joined(windows.rows)
     seen = rows.means(_columns(every), every.count)
-    clocks = rows.means({"wait": waits, "compute": computes}, counts)
+    columns = {"wait": windows.wait, "compute": windows.compute, "blocked": windows.blocked}
+    clocks = rows.means(columns, windows.count)
     fetch, run = seen["fetch"], seen["run"]
     wait, compute = clocks["wait"], clocks["compute"]
     over = wait.mid + compute.mid - run.mid
@@ -145,8 +162,10 @@ def _in_graph(waits: list[float], computes: list[float], counts: list[float], ke
         wait, compute = (each.scale(run.mid / (run.mid + over)) for each in (wait, compute))
     host = max(0.0, run.mid - wait.mid - compute.mid)
     spread = (run.high - run.low) / 2
+    blocked = clocks["blocked"].clip(0.0, host) if python_input else Interval.exact(0.0)
+    host -= blocked.mid
     raw = {
-        "input": Interval(wait.low + fetch.low, wait.mid + fetch.mid, wait.high + fetch.high),
+        "input": _sum(wait, fetch, blocked),
         "transfer": seen["transfer"],
         "compute": compute,
         "host": Interval(max(0.0, host - spread), host, host + spread),
@@ -159,7 +178,13 @@ def _in_graph(waits: list[float], computes: list[float], counts: list[float], ke
         "compute": "clock inside the compiled step, from the batch to the last op",
         "host": "the train function as Python sees it, without the two above",
     }
+    if blocked.mid > 0.02 * seen["step"].mid:
+        how["input"] += "; and launching blocked while Python in the input held the GIL"
     return Split(seen["step"], _settle(seen["step"], raw), how, {})
+
+
+def _sum(*intervals: Interval) -> Interval:
+    return Interval(*(sum(getattr(each, end) for each in intervals) for end in ("low", "mid", "high")))
 
 
 # --- asynchronous backends: sampled steps give the device time ----------------------------------------

@@ -191,9 +191,7 @@ def _saved(base: StepModel, changes: tuple[Change, ...]) -> Interval:
     """Seconds of the whole training that the changes save."""
     totals = []
     for world in _WORLDS:
-        beyond = sum(
-            seconds * (1 - _remaining(changes, name, world)) for name, seconds in base.elsewhere.items()
-        )
+        beyond = sum(seconds * (1 - _remaining(changes, name, world)) for name, seconds in base.elsewhere.items())
         totals.append(base.planned_steps * _saved_per_step(base, changes, world) + beyond)
     return _interval(*totals)
 
@@ -211,9 +209,7 @@ def _changed(base: StepModel, changes: tuple[Change, ...]) -> StepModel:
         base,
         step=_interval(max(0.0, base.step.mid - saved.high), now, base.step.mid - saved.low),
         parts={part: _interval(low[part], mid[part], high[part]) for part in PARTS},
-        elsewhere={
-            name: seconds * _remaining(changes, name, "mid") for name, seconds in base.elsewhere.items()
-        },
+        elsewhere={name: seconds * _remaining(changes, name, "mid") for name, seconds in base.elsewhere.items()},
         changes=changes,
         origin=base,
     )

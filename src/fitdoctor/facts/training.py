@@ -87,12 +87,7 @@ def _groups(calls: Sequence[Call]) -> list[tuple[Call, ...]]:
 def _nothing_seen(capture: Capture, groups: Sequence[tuple[Call, ...]]) -> Gap:
     ended = (capture.meta.get("exit") or {}).get("reason", "running")
     if groups:
-        seen = sum(
-            rows.size(capture.steps[call.id])
-            for group in groups
-            for call in group
-            if call.id in capture.steps
-        )
+        seen = sum(rows.size(capture.steps[call.id]) for group in groups for call in group if call.id in capture.steps)
         return Gap(
             "steady steps",
             f"{seen} steps were seen, fewer than {FEWEST_STEADY_ROWS} of them after warm-up (run: {ended})",
@@ -192,9 +187,7 @@ def _complete_epochs(capture: Capture, call: Call, steps: Steps) -> list[float]:
     ]
 
 
-def _per_epoch(
-    capture: Capture, seen: Sequence[tuple[Call, Steps]]
-) -> tuple[dict[str, float], tuple[Gap, ...]]:
+def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[dict[str, float], tuple[Gap, ...]]:
     """Return the seconds per epoch outside its steps, by what they went to."""
     looked = [look for call, steps in seen for look in _epoch_looks(capture, call, steps)]
     ids = {call.id for call, _ in seen}

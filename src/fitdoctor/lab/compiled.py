@@ -18,7 +18,7 @@ def experiment(recorder: Recorder, call: Any, model: Any) -> None:
         return
     batch = call.batch
     if batch is None:
-        recorder.gap("what compiling the step would give", "no batch was kept to measure with", "please report it")
+        recorder.gap("the step compiled", "no batch was kept to measure with", "please report it")
         return
     make = _tensorflow if call.info["backend"] == "tensorflow" else _jax
     try:
@@ -28,7 +28,7 @@ def experiment(recorder: Recorder, call: Any, model: Any) -> None:
         before, after = _in_turns(lambda: eager(batch), lambda: compiled(batch))
     except Exception as error:
         recorder.gap(
-            "what compiling the step would give",
+            "the step compiled",
             f"the step does not run compiled: {type(error).__name__}: {str(error)[:300]}",
             "make the step compile first (see the message), then run again",
         )

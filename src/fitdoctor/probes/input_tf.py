@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,8 @@ from fitdoctor.probes.steps import ActiveCall, Tracker
 
 READ_EVERY_NS = 100_000_000
 """Reading the clocks costs about a tenth of a millisecond."""
+EARLY_READS = 40
+LATE_EVERY_NS = 1_000_000_000
 
 
 class _Making(threading.local):
@@ -63,6 +66,7 @@ class TensorFlowInput:
         self._clocks: GraphClocks | None = None
         """Of the train function that ran last."""
         self._last_read_ns = 0
+        self._reads = 0
         self._pyfuncs: dict[Any, list[Any]] = {}
         tracker.after_rows.append(self._look)
         self.recorder.on_flush.append(self._save_pyfuncs)
@@ -185,8 +189,9 @@ class TensorFlowInput:
         if clocks is None:
             return
         now = self.account.settle()
-        if now - self._last_read_ns < READ_EVERY_NS:
+        if now - self._last_read_ns < (READ_EVERY_NS if self._reads < EARLY_READS else LATE_EVERY_NS):
             return
+        self._reads += 1
         self.read(call)
 
     def read(self, call: ActiveCall) -> None:
@@ -201,7 +206,8 @@ class TensorFlowInput:
             self._last_read_ns = self.account.leave()
         if seen is not None:
             wait, _, compute, steps = seen
-            self.recorder.add("inside", (call.id, call.rows, round(steps), int(wait * 1e9), int(compute * 1e9)))
+            row = (call.id, call.rows, round(steps), int(wait * 1e9), int(compute * 1e9), time.thread_time_ns())
+            self.recorder.add("inside", row)
 
     # --- Python in the pipeline -------------------------------------------------------------------
 
@@ -211,8 +217,6 @@ class TensorFlowInput:
         self.patches.wrap(script_ops.FuncRegistry, "__call__", self._python_call)
 
     def _python_call(self, original: Any) -> Callable[..., Any]:
-        import time
-
         recorder, totals = self.recorder, self._pyfuncs
         wall, cpu = time.perf_counter_ns, time.thread_time_ns
 
@@ -300,12 +304,19 @@ def describe_dataset(dataset: Any) -> dict[str, Any]:
         found["dataset_options"] = {
             "autotune": options.autotune.enabled,
             "inject_prefetch": options.experimental_optimization.inject_prefetch,
-            "default_optimizations": options.experimental_optimization.apply_default_optimizations,
+            "apply_default_optimizations": options.experimental_optimization.apply_default_optimizations,
             "map_parallelization": options.experimental_optimization.map_parallelization,
+            "map_and_batch_fusion": options.experimental_optimization.map_and_batch_fusion,
+            "op_determinism": _op_determinism(),
             "private_threadpool_size": options.threading.private_threadpool_size,
             "deterministic": options.deterministic,
         }
     return found
+
+
+def _op_determinism() -> bool | None:
+    config = sys.modules.get("tensorflow.python.framework.config")
+    return None if config is None else bool(config.is_op_determinism_enabled())
 
 
 def _operator(node: Any) -> dict[str, Any]:

@@ -60,9 +60,7 @@ def locate(source: SourceTree) -> Iterator[Site]:
                 yield call.site
             elif call.name == "tensorflow.GradientTape":
                 around = [
-                    each
-                    for each in file.inside(call.node)
-                    if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
+                    each for each in file.inside(call.node) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
                 ]
                 if not any(each.name in compiled or each.name in _BY_KERAS for each in around):
                     yield call.site
@@ -79,8 +77,7 @@ def _compiled(file: SourceFile) -> set[str]:
         for decorator in function.decorator_list:
             target = decorator.func if isinstance(decorator, ast.Call) else decorator
             if file.resolve(target) in _COMPILERS or (
-                isinstance(decorator, ast.Call)
-                and any(file.resolve(each) in _COMPILERS for each in decorator.args)
+                isinstance(decorator, ast.Call) and any(file.resolve(each) in _COMPILERS for each in decorator.args)
             ):
                 names.add(function.name)
     for call in file.calls(*_COMPILERS):
@@ -109,9 +106,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     ratio, trial = trials.ratio(TRIAL, "run it capped (without --whole): fitdoctor run SCRIPT")
     change = Change("compute", ratio.clip(0.0, 1.0))
     if ratio.mid >= 1:
-        return Clear(
-            f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain"
-        )
+        return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
     gain = units.percent_range(ratio)
     return [
         Cost(

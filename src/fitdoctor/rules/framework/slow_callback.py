@@ -68,11 +68,7 @@ def _heavy_hooks(file: SourceFile, node: ast.ClassDef) -> Iterator[Site]:
     for method in node.body:
         if isinstance(method, ast.FunctionDef) and method.name in _BATCH_HOOKS:
             for inner in ast.walk(method):
-                if (
-                    isinstance(inner, ast.Call)
-                    and isinstance(inner.func, ast.Attribute)
-                    and inner.func.attr in _HEAVY
-                ):
+                if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _HEAVY:
                     yield file.site(inner, f"{node.name}.{method.name}")
 
 
@@ -89,17 +85,9 @@ def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> V
 
 def _cost(hook: HookCost, model: StepModel, all_callbacks: float) -> Cost:
     part = "callbacks" if hook.rhythm == "step" else "epoch callbacks"
-    seen = (
-        model.planned_steps * model.parts[part].mid
-        if hook.rhythm == "step"
-        else model.elsewhere.get(part, 0.0)
-    )
+    seen = model.planned_steps * model.parts[part].mid if hook.rhythm == "step" else model.elsewhere.get(part, 0.0)
     # Of the callbacks' time, only what the step model shows as theirs was not spent beside the device's work.
-    taken = (
-        hook.training_s.scale(1 / max(seen, all_callbacks)).clip(0.0, 1.0)
-        if seen > 0
-        else Interval.exact(0.0)
-    )
+    taken = hook.training_s.scale(1 / max(seen, all_callbacks)).clip(0.0, 1.0) if seen > 0 else Interval.exact(0.0)
     change = Change(part, Interval(1 - taken.high, 1 - taken.mid, 1 - taken.low))
     after = model.with_change(change)
     return Cost(

@@ -103,11 +103,7 @@ def _from_tf_data(chain: list[FoundCall]) -> bool:
 
 def _repair_off(file: SourceFile) -> bool:
     for node in ast.walk(file.tree):
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Constant)
-            and node.value.value is False
-        ):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is False:
             for target in node.targets:
                 if isinstance(target, ast.Attribute) and (
                     target.attr in _SWITCHES or ast.unparse(target).endswith("autotune.enabled")

@@ -68,11 +68,7 @@ def _mapped(file: SourceFile) -> set[ast.AST]:
     """Return the functions, lambdas and expressions handed to map and its like."""
     found: set[ast.AST] = set()
     for call in file.calls():
-        if (
-            isinstance(call.node.func, ast.Attribute)
-            and call.node.func.attr in _TAKES_FUNCTION
-            and call.node.args
-        ):
+        if isinstance(call.node.func, ast.Attribute) and call.node.func.attr in _TAKES_FUNCTION and call.node.args:
             given = call.node.args[0]
             function = file.functions.get(given.id) if isinstance(given, ast.Name) else given
             if function is not None:
@@ -91,9 +87,7 @@ def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
     wait = model.parts["input"].mid
     busy = [each for each in functions if each.cpu_step > 0]
     if wait <= 0 or not busy:
-        return Clear(
-            "the step does not wait for input: the Python in the pipeline runs while the model computes"
-        )
+        return Clear("the step does not wait for input: the Python in the pipeline runs while the model computes")
     if model.cores is None:
         raise MissingEvidence(
             Gap(
