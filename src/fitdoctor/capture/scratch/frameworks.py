@@ -26,9 +26,9 @@ class Spot:
     module: str
     name: str
     how: str
-    """saves: Python writes, all of it redirected.  writes, reads: the argument is replaced.  writes in,
-    reads in: a folder that must hold what it held before.  makes: as `open`, so that data prepared before
-    training is real.  opens: the mode decides.  shares: memory shared with a file.  caches: written once, then read."""
+    """saves: Python writes, all of it redirected.  writes, reads: the argument is replaced.  writes in, reads
+    in: a folder that must hold what it held before.  makes: as `open`, so that data prepared before training
+    is real.  opens: the mode decides.  shares: memory shared with a file.  caches: written once, then read."""
     argument: str = ""
     position: int = 0
 

@@ -150,6 +150,10 @@ class _Hooks:
                 error.filename = shown
             raise
 
+    def found(self, logical: str, dir_fd: int | None) -> str | None:
+        """Return the path to use for something real, None where the script's own name leads there."""
+        return logical if self.files.astray(logical, dir_fd) else None
+
     def reading(self, original: Hook, *, follow: bool) -> Hook:
         files = self.files
 
@@ -177,6 +181,7 @@ class _Hooks:
             links = follow and kwargs.get("follow_symlinks", True)
             logical = self.planned(files.logical, path, path, kwargs.get("dir_fd"), follow=links)
             target = self.planned(files.for_change, path, logical)
+            target = target or self.found(logical, kwargs.get("dir_fd"))
             if target is None:
                 return original(path, *args, **kwargs)
             kwargs.pop("dir_fd", None)
@@ -190,12 +195,14 @@ class _Hooks:
         def hook(path: Any, *args: Any, **kwargs: Any) -> Any:
             logical = self.planned(files.logical, path, path, kwargs.get("dir_fd"), follow=False)
             target = self.planned(files.for_new, path, logical)
-            if target is None:
-                result = original(path, *args, **kwargs)
+            new = target is None
+            target = target or self.found(logical, kwargs.get("dir_fd")) or path
+            if target is not path:
+                kwargs.pop("dir_fd", None)
+            result = self.apply(original, target, path, *args, **kwargs)
+            if new:
                 files.claim(logical)
-                return result
-            kwargs.pop("dir_fd", None)
-            return self.apply(original, target, path, *args, **kwargs)
+            return result
 
         return hook
 
@@ -208,7 +215,8 @@ class _Hooks:
             if target is not None:
                 self.apply(original, target, path, mode)
                 return
-            original(path, mode, dir_fd=dir_fd)
+            found = self.found(logical, dir_fd)
+            original(found or path, mode, dir_fd=None if found else dir_fd)
             files.made_folder(logical)
 
         return hook
@@ -219,7 +227,8 @@ class _Hooks:
         def hook(path: Any, *, dir_fd: int | None = None) -> None:
             logical = self.planned(files.logical, path, path, dir_fd, follow=False)
             if not self.planned(files.remove, path, logical, folder=folder):
-                original(path, dir_fd=dir_fd)
+                found = self.found(logical, dir_fd)
+                original(found or path, dir_fd=None if found else dir_fd)
 
         return hook
 
@@ -231,9 +240,9 @@ class _Hooks:
             target = self.planned(files.logical, dst, dst, dst_dir_fd, follow=False)
             try:
                 if not self.planned(moves.rename, src, files, source, target):
-                    original(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+                    original(source, target)
             except OSError as error:
-                error.filename2 = dst
+                error.filename, error.filename2 = src, dst
                 raise
 
         return hook
@@ -252,9 +261,7 @@ class _Hooks:
             source = self.planned(files.logical, src, src, src_dir_fd, follow=follow_symlinks)
             target = self.planned(files.logical, dst, dst, dst_dir_fd, follow=False)
             if not self.planned(moves.link, src, files, source, target):
-                original(
-                    src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=follow_symlinks
-                )
+                original(source, target, follow_symlinks=follow_symlinks)
 
         return hook
 
@@ -264,7 +271,7 @@ class _Hooks:
         def hook(src: Any, dst: Any, target_is_directory: bool = False, *, dir_fd: int | None = None) -> None:
             target = self.planned(files.logical, dst, dst, dir_fd, follow=False)
             if not self.planned(moves.symlink, dst, files, os.fsdecode(src), target):
-                original(src, dst, target_is_directory, dir_fd=dir_fd)
+                original(src, target, target_is_directory)
 
         return hook
 
@@ -298,7 +305,8 @@ class _Hooks:
             fd = self.apply(original, target, path, flags, mode)
             return fd
         new = flags & os.O_CREAT and real.kind(logical) is None
-        fd = original(path, flags, mode, dir_fd=dir_fd)
+        found = self.found(logical, dir_fd)
+        fd = self.apply(original, found or path, path, flags, mode, dir_fd=None if found else dir_fd)
         if new and not files.left_alone(logical):
             files.claim(logical)
         return fd

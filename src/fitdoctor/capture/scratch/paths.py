@@ -1,8 +1,8 @@
 """Where a name leads: from what a script wrote down to one absolute path, and from there to the layers.
 
-Two layers lie over each other.  Below: the user's files, never written.  Above: scratch folders that mirror the
-whole path of what was redirected (`<base>/home/me/run/model.keras`), one base per file system.  `_hidden` are
-paths of the lower layer that the script believes to have removed.
+Two layers lie over each other.  Below: the user's files, never written.  Above: scratch folders that mirror
+the whole path of what was redirected (`<base>/home/me/run/model.keras`), one base per file system.  `_hidden`
+are paths of the lower layer that the script believes to have removed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Paths:
     # --- names -----------------------------------------------------------------------------------------
 
     def logical(self, path: Any, dir_fd: int | None = None, *, follow: bool = True) -> str:
-        """Return the one absolute name for a path: links followed (the last on request), scratch names undone."""
+        """Return the one absolute name of a path: links followed, the last on request; scratch names undone."""
         name = os.fspath(path)
         if isinstance(name, bytes):
             name = os.fsdecode(name)
@@ -177,9 +177,11 @@ class Paths:
         """Return what to read instead of `path`; None where the path as it stands is right."""
         logical = self.logical(path, dir_fd, follow=follow)
         actual = self.actual(logical)
-        if actual != logical or (logical and (self.links or self.displaced)):
-            return actual
-        return None
+        return actual if actual != logical or self.astray(logical, dir_fd) else None
+
+    def astray(self, logical: str, dir_fd: int | None) -> bool:
+        """Whether the system would not find this path by the name the script gave."""
+        return bool(logical) and (dir_fd is not None or bool(self.links) or self.displaced)
 
     def names(self, logical: str) -> dict[str, str]:
         """List a folder of the merged view: name → the folder that really holds it."""
