@@ -1,5 +1,7 @@
 """Plain files: what a script does to them is seen by the script and by nobody else."""
 
+# ruff: noqa: SIM115
+
 from __future__ import annotations
 
 import builtins
@@ -31,8 +33,10 @@ from fitdoctor.capture.scratch import WATCHED, Scratch, cleanup
 
 SOURCE = str(Path(fitdoctor.capture.scratch.__file__).parents[3])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE}
-HOOKED = ("open", "stat", "lstat", "mkdir", "remove", "unlink", "rmdir", "rename", "replace", "link", "symlink",
-          "listdir", "scandir", "truncate", "utime", "chmod", "access", "readlink", "chdir", "getcwd")  # fmt: skip
+HOOKED = (
+    "open stat lstat mkdir remove unlink rmdir rename replace link symlink listdir scandir truncate utime "
+    "chmod access readlink chdir getcwd"
+).split()
 
 
 class Run:
@@ -95,7 +99,7 @@ def training(run: Run) -> Run:
     return run
 
 
-# --- opening ------------------------------------------------------------------------------------------------
+# --- opening --------------------------------------------------------------------------------------
 
 
 def test_a_new_file_in_training_is_seen_by_the_script_only(training: Run) -> None:
@@ -120,7 +124,9 @@ def test_append_copies_what_was_there(run: Run, name: object, in_training: bool)
     assert run.is_untouched()
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("r+", "NEW\n"), ("w", "NEW"), ("w+", "NEW"), ("a+", "old\nNEW")])
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("r+", "NEW\n"), ("w", "NEW"), ("w+", "NEW"), ("a+", "old\nNEW")]
+)
 def test_every_mode_of_writing(run: Run, mode: str, expected: str) -> None:
     with open("log.txt", mode) as f:
         f.write("NEW")
@@ -233,7 +239,7 @@ def test_names_captured_before_are_hooked_too(training: Run) -> None:
     assert training.is_untouched()
 
 
-# --- removing, renaming, linking ---------------------------------------------------------------------------------
+# --- removing, renaming, linking ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("in_training", [False, True])
@@ -347,7 +353,7 @@ def test_modes_times_and_lengths(run: Run) -> None:
     assert run.is_untouched()
 
 
-# --- looking ----------------------------------------------------------------------------------------------------
+# --- looking --------------------------------------------------------------------------------------
 
 
 def test_folders_are_merged(training: Run) -> None:
@@ -409,7 +415,7 @@ def test_redirect_and_resolve(training: Run) -> None:
     assert training.is_untouched()
 
 
-# --- what stays real -----------------------------------------------------------------------------------------------
+# --- what stays real ------------------------------------------------------------------------------
 
 
 def test_data_prepared_before_training_is_real(run: Run) -> None:
@@ -460,7 +466,9 @@ def test_temporary_files_stay_real(training: Run) -> None:
     assert training.is_untouched()
 
 
-def test_devices_pipes_caches_and_kept_paths(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_pipes_caches_and_kept_paths(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run.scratch.uninstall()
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "cache"))
     os.mkdir(tmp_path / "cache")
@@ -514,7 +522,7 @@ def test_logging_over_an_existing_file(run: Run) -> None:
     assert run.is_untouched()
 
 
-# --- putting back ---------------------------------------------------------------------------------------------------
+# --- putting back ---------------------------------------------------------------------------------
 
 
 def test_uninstall_restores_everything_exactly(tmp_path: Path) -> None:
@@ -565,7 +573,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="needs a second file system")
 def test_another_file_system_gets_a_scratch_folder_of_its_own(run: Run) -> None:
-    # Everything below /dev is left alone, so the roles are turned round: the state lies on the other file system.
+    # Everything below /dev is left alone, so the state lies on the other file system.
     run.scratch.uninstall()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as root:
         if os.stat(root).st_dev == os.stat(run.folder).st_dev:
@@ -587,7 +595,7 @@ def test_another_file_system_gets_a_scratch_folder_of_its_own(run: Run) -> None:
         os.makedirs(root, exist_ok=True)
 
 
-def test_where_no_scratch_folder_can_be_made_a_gap_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_a_scratch_folder_is_a_gap(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     files = run.scratch._files
     monkeypatch.setattr(files, "_by_device", {})
     monkeypatch.setattr("fitdoctor.capture.scratch.real.access", lambda *_: False)

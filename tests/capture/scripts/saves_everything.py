@@ -1,4 +1,6 @@
-"""Saves in every way a Keras script does, reads it all back, and prints only what does not depend on the folder."""
+"""Saves in every way a Keras script does, reads it all back, prints what does not depend on the folder."""
+
+# ruff: noqa: SIM115
 
 import os
 import sys
@@ -33,7 +35,7 @@ callbacks = [
     keras.callbacks.TensorBoard("logs", histogram_freq=1),
     OwnLog(),
 ]
-history = model.fit(x, y, epochs=4, batch_size=16, callbacks=callbacks, verbose=2 if False else 0)
+history = model.fit(x, y, epochs=4, batch_size=16, callbacks=callbacks, verbose=0)
 print("epochs", history.epoch)
 print("loss", [f"{value:.5f}" for value in history.history["loss"]])
 print("own", open("own.log").read())
@@ -66,7 +68,8 @@ if backend in ("tensorflow", "jax"):
     import tensorflow as tf
 
     model.export("exported", verbose=False)
-    served = tf.saved_model.load("exported").serve(x)
+    exported = tf.saved_model.load("exported")
+    served = exported.serve(x)
     print("export", np.allclose(np.asarray(served), reference, atol=1e-5), sorted(os.listdir("exported")))
 
 if backend == "tensorflow":
@@ -93,7 +96,12 @@ if backend == "tensorflow":
     tf.io.gfile.makedirs("made/deep")
     tf.io.gfile.copy("own.log", "made/deep/copy")
     tf.io.gfile.rename("made/deep/copy", "made/deep/moved")
-    print("gone", tf.io.gfile.exists("old.csv"), tf.io.gfile.listdir("made/deep"), tf.io.gfile.stat("made/deep/moved").length)
+    print(
+        "gone",
+        tf.io.gfile.exists("old.csv"),
+        tf.io.gfile.listdir("made/deep"),
+        tf.io.gfile.stat("made/deep/moved").length,
+    )
     tf.io.gfile.rmtree("made")
     print("removed", tf.io.gfile.exists("made"), os.path.exists("made"))
     tf.io.write_file("op.txt", "content")

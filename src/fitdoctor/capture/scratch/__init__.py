@@ -41,9 +41,7 @@ class Scratch:
         """Redirect from now on."""
         hooks.install(self._files, self._patches)
         self._patches.put(sys, "dont_write_bytecode", True)
-        for name in WATCHED:
-            if name in sys.modules:
-                self._frameworks.apply(name)
+        self._frameworks.apply_all()
 
     def uninstall(self) -> None:
         """Put every replaced function back; functions a script still holds become plain ones."""

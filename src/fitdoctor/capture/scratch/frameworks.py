@@ -11,6 +11,7 @@ import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from fitdoctor.capture.scratch import tf_files
@@ -26,9 +27,9 @@ class Spot:
     module: str
     name: str
     how: str
-    """saves: Python writes, all of it redirected.  writes, reads: the argument is replaced.  writes in, reads
-    in: a folder that must hold what it held before.  makes: as `open`, so that data prepared before training
-    is real.  opens: the mode decides.  shares: memory shared with a file.  caches: written once, then read."""
+    """saves: Python writes, all of it redirected.  writes, reads: the argument is replaced.  writes in and
+    reads in: a folder that must hold what it held before.  makes: as `open`, so that data prepared before
+    training is real.  opens: the mode decides.  shares: memory shared with a file.  caches: a tf.data cache."""
     argument: str = ""
     position: int = 0
 
@@ -104,6 +105,14 @@ class Frameworks:
         self._names = Names(files)
         self._patches = patches
         self._done: set[tuple[str, str]] = set()
+        self._replaced: dict[Any, Callable[..., Any]] = {}
+
+    def apply_all(self) -> None:
+        """Hook every module that is imported already, under all names others have for its functions."""
+        for name in WATCHED:
+            self.apply(name)
+        if self._replaced:
+            self._patches.everywhere(self._replaced)
 
     def apply(self, module_name: str) -> None:
         """Hook what a module that is now imported saves and loads."""
@@ -129,6 +138,8 @@ class Frameworks:
             hook = staticmethod(hook)
         try:
             self._patches.put(holder, last, hook)
+            if isinstance(holder, ModuleType):
+                self._replaced[original] = hook
         except (AttributeError, TypeError) as error:
             self._files.gap(
                 f"what {spot.module}.{spot.name} writes",

@@ -6,9 +6,7 @@ import builtins
 import errno
 import functools
 import os
-import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 from fitdoctor.capture.scratch import moves, real, temporary
@@ -24,13 +22,6 @@ _LINK_READERS = ("lstat", "readlink")
 _LINK_CHANGERS = ("lchmod", "lchown", "lchflags")
 _MAKERS = ("mkfifo", "mknod")
 _SUPPORTS = ("supports_dir_fd", "supports_fd", "supports_follow_symlinks", "supports_effective_ids")
-_CAPTURED_IN = (
-    ("pathlib", "_NormalAccessor"),
-    ("glob", "_GlobberBase"),
-    ("glob", "_Globber"),
-    ("glob", "_StringGlobber"),
-)
-_UNTOUCHED = frozenset({"posix", "_io", "_frozen_importlib_external", "importlib._bootstrap_external"})
 
 Hook = Callable[..., Any]
 
@@ -44,7 +35,7 @@ def install(files: Overlay, patches: Patches) -> None:
         if original is not None:
             replaced[original] = _like(original, make(original), "os")
     replaced[builtins.open] = _like(builtins.open, hooks.opening(builtins.open), "io")
-    _replace_everywhere(replaced, patches)
+    patches.everywhere(replaced)
     _announce(replaced, patches)
     temporary.install(files, patches)
 
@@ -57,36 +48,6 @@ def _like(original: Hook, hook: Hook, module: str) -> Hook:
 
 def _only_reads(mode: Any) -> bool:
     return not isinstance(mode, str) or not ("w" in mode or "a" in mode or "+" in mode or "x" in mode)
-
-
-def _replace_everywhere(replaced: dict[Any, Hook], patches: Patches) -> None:
-    """Replace names already imported elsewhere too (`from os import remove`, `bltn_open = open`)."""
-    for module_name, module in list(sys.modules.items()):
-        if (
-            module_name.startswith("fitdoctor.")
-            or module_name in _UNTOUCHED
-            or not isinstance(module, ModuleType)
-        ):
-            continue
-        for name, value in list(vars(module).items()):
-            _replace_one(module, name, value, replaced, patches)
-    for module_name, class_name in _CAPTURED_IN:
-        holder = getattr(sys.modules.get(module_name), class_name, None)
-        for name, value in list(vars(holder).items()) if holder else ():
-            inner = value.__func__ if isinstance(value, staticmethod) else value
-            _replace_one(holder, name, inner, replaced, patches)
-
-
-def _replace_one(holder: Any, name: str, value: Any, replaced: dict[Any, Hook], patches: Patches) -> None:
-    if type(value) not in _FUNCTIONS:
-        return
-    hook = replaced.get(value)
-    if hook is not None:
-        is_class = isinstance(holder, type)
-        patches.put(holder, name, staticmethod(hook) if is_class else hook)
-
-
-_FUNCTIONS = (type(os.stat), type(lambda: None))
 
 
 def _announce(replaced: dict[Any, Hook], patches: Patches) -> None:

@@ -63,7 +63,7 @@ class Paths:
     # --- names -----------------------------------------------------------------------------------------
 
     def logical(self, path: Any, dir_fd: int | None = None, *, follow: bool = True) -> str:
-        """Return the one absolute name of a path: links followed, the last on request; scratch names undone."""
+        """Return the absolute name of a path: links followed, the last on request; scratch names undone."""
         name = os.fspath(path)
         if isinstance(name, bytes):
             name = os.fsdecode(name)
