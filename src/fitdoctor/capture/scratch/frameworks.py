@@ -29,7 +29,7 @@ class Spot:
     how: str
     """saves: Python writes, all of it redirected.  writes, reads: the argument is replaced.  writes in and
     reads in: a folder that must hold what it held before.  makes: as `open`, so that data prepared before
-    training is real.  opens: the mode decides.  shares: memory shared with a file.  caches: a tf.data cache."""
+    training is real.  opens: the mode decides.  shares: memory shared with a file.  caches: for tf.data."""
     argument: str = ""
     position: int = 0
 
