@@ -19,15 +19,16 @@ LINE = [
     "facts",
     "rules",
     "headline",
-    "diagnose",
+    "diagnosis",
     "fixes",
     "proof",
     "report",
     "pipeline",
+    "api",
     "cli",
 ]
-ENDS = {"", "__main__"}
-"""`fitdoctor` itself is the public API: it stands after every stage."""
+ENDS = {"", "__main__", "boot"}
+"""Doors into the line from outside: the public names, the command, the boot file of an observed process."""
 FRAMEWORKS = {"grain", "jax", "keras", "tensorflow", "tf_keras", "torch"}
 
 

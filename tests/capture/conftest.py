@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scratch_run import Run
+
+from tests.capture.scratch_run import Run
 
 
 @pytest.fixture

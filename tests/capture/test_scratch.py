@@ -17,9 +17,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from scratch_run import Run
 
 from fitdoctor.capture.scratch import Scratch
+from tests.capture.scratch_run import Run
 
 # --- opening --------------------------------------------------------------------------------------
 
@@ -46,9 +46,7 @@ def test_append_copies_what_was_there(run: Run, name: object, in_training: bool)
     assert run.is_untouched()
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"), [("r+", "NEW\n"), ("w", "NEW"), ("w+", "NEW"), ("a+", "old\nNEW")]
-)
+@pytest.mark.parametrize(("mode", "expected"), [("r+", "NEW\n"), ("w", "NEW"), ("w+", "NEW"), ("a+", "old\nNEW")])
 def test_every_mode_of_writing(run: Run, mode: str, expected: str) -> None:
     with open("log.txt", mode) as f:
         f.write("NEW")

@@ -41,9 +41,7 @@ open("old.pt", "w").write("old\\n")
 """
 
 
-def python(
-    folder: Path, *command: str, backend: str = "tensorflow", **extra: str
-) -> subprocess.CompletedProcess[str]:
+def python(folder: Path, *command: str, backend: str = "tensorflow", **extra: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
         "PYTHONPATH": SOURCE,
@@ -60,9 +58,7 @@ def python(
 
 def snapshot(folder: Path) -> dict[str, str]:
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        if path.is_file()
-        else "folder"
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
         for path in sorted(folder.rglob("*"))
     }
 
@@ -74,9 +70,7 @@ def user_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("backend", "late"), [("tensorflow", ""), ("jax", ""), ("torch", ""), ("tensorflow", "1")]
-)
+@pytest.mark.parametrize(("backend", "late"), [("tensorflow", ""), ("jax", ""), ("torch", ""), ("tensorflow", "1")])
 def test_a_script_that_saves_everything(user_folder: Path, tmp_path: Path, backend: str, late: str) -> None:
     plain, ours, state = tmp_path / "plain", tmp_path / "ours", tmp_path / "state"
     shutil.copytree(user_folder, plain)

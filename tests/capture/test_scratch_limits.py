@@ -18,10 +18,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from scratch_run import Run
 
 import fitdoctor.capture.scratch
 from fitdoctor.capture.scratch import WATCHED, Scratch, cleanup
+from tests.capture.scratch_run import Run
 
 SOURCE = str(Path(fitdoctor.capture.scratch.__file__).parents[3])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE}
@@ -91,9 +91,7 @@ def test_temporary_files_stay_real(training: Run) -> None:
     assert training.is_untouched()
 
 
-def test_devices_pipes_caches_and_kept_paths(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_devices_pipes_caches_and_kept_paths(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run.scratch.uninstall()
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "cache"))
     os.mkdir(tmp_path / "cache")

@@ -1,9 +1,9 @@
 """Run the user's script in a child process and see it through to its end, whatever that is.
 
 The child is started exactly as the user would start it (`python script.py args`), with one folder in front of its
-PYTHONPATH whose `sitecustomize` attaches the probes and then removes itself.  So `__main__`, argv, the working
-folder, the standard streams, tracebacks and exit codes are Python's own.  The parent shows progress by reading the capture while
-it is being written, and finishes what a dead child could not.
+PYTHONPATH whose `sitecustomize` attaches the probes and then removes itself.  So `__main__`, argv, the working folder,
+the standard streams, tracebacks and exit codes are Python's own.  The parent shows progress by reading the capture
+while it is being written, and finishes what a dead child could not.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fitdoctor.capture import places, store
+from fitdoctor.capture import scratch as scratching
 from fitdoctor.capture.beside import Beside
 from fitdoctor.capture.session import BOOT_VARIABLE, DEFAULT_BUDGET, DEFAULT_STEPS, Boot
 from fitdoctor.errors import CaptureError, UsageError
@@ -124,7 +125,7 @@ def _run(options: Options, path: Path, scratch: Path | None, target: str, progre
     )
     env = dict(os.environ)
     before = env.get("PYTHONPATH")
-    folder = str(Path(__file__).parent / "boot")
+    folder = str(Path(__file__).parents[1] / "boot")
     env["PYTHONPATH"] = folder + (os.pathsep + before if before else "")
     if before is not None:
         env["FITDOCTOR_PYTHONPATH"] = before
@@ -214,12 +215,9 @@ def _short(site: str) -> str:
 
 
 def _remove_scratch(root: Path) -> None:
-    try:
-        from fitdoctor.capture import scratch
-
-        scratch.cleanup(root)
-    except Exception:
-        shutil.rmtree(root, ignore_errors=True)
+    with contextlib.suppress(Exception):
+        scratching.cleanup(root)
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def _ended(path: Path, returncode: int, progress: Callable[[str], None]) -> Ended:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fitdoctor._version import __version__
+from fitdoctor.capture import scratch as scratching
 from fitdoctor.capture import store
 from fitdoctor.probes import gil, host
 from fitdoctor.probes import recorder as recording
@@ -401,14 +402,22 @@ def _hook_exit(session: Session) -> None:
 
 def _redirect(session: Session, root: Path) -> None:
     """Send what the script saves to a scratch folder."""
-    from fitdoctor.capture import scratch as scratching
-
-    scratch = scratching.Scratch(root, lambda: session.tracker.current is not None)
+    capture = session.writer.path
+    keep = [capture, *(Path(f"{capture}{tail}") for tail in ("-wal", "-shm", "-journal"))]
+    scratch = scratching.Scratch(root, lambda: session.tracker.current is not None, keep=keep)
     scratch.install()
-    for module in scratching.WATCHED:
+    for module in sorted(scratching.WATCHED):
         session.watch.when(module, functools.partial(scratch.applied, module))
+    session.tracker.on_training.append(scratch.training_began)
+    told = 0
 
     def note() -> None:
-        session.recorder.meta(redirected=scratch.files())
+        nonlocal told
+        files = scratch.files()
+        if len(files) != told:
+            told = len(files)
+            session.recorder.meta(redirected=files)
+        for gap in scratch.gaps:
+            session.recorder.gap(gap.what, gap.reason, gap.remedy)
 
     session.recorder.on_flush.append(note)

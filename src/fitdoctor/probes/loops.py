@@ -311,7 +311,7 @@ class Jitted:
         self._fitdoctor_function = function
         self._fitdoctor_probe = probe
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 - what the user's function does
         probe = self._fitdoctor_probe
         if not probe.recorder.live or threading.get_ident() != probe.recorder.owner:
             return self._fitdoctor_function(*args, **kwargs)

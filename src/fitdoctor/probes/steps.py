@@ -84,6 +84,8 @@ class Tracker:
         self.epochs_seen = 0
         self.calls_seen = 0
         self.first_step_ns: int | None = None
+        self.on_training: list[Callable[[], None]] = []
+        """Told once, when the first training begins."""
         self.turns_before = 0
         """Turns of the account before the first step: imports, mostly."""
         self.on_step: Callable[[ActiveCall], None] = lambda call: None
@@ -142,9 +144,15 @@ class Tracker:
         call.in_loop = False
         self.stack.append(call)
         self.calls_seen += 1
+        if kind == "fit":
+            self._training_begins()
         if kind == "fit" and not call.shared:
             self.save(call)
         return call
+
+    def _training_begins(self) -> None:
+        while self.on_training:
+            self.on_training.pop()()
 
     def end(self, call: ActiveCall, depth: int) -> None:
         """Close a call, however it ended."""
@@ -271,6 +279,7 @@ class Tracker:
         account.step()
         self.loop = call
         self.calls_seen += 1
+        self._training_begins()
         self.save(call)
         return call
 

@@ -18,9 +18,7 @@ for i in range(4):
 
 records = tf.data.Dataset.list_files("prepared/*.tfrecord", shuffle=False).interleave(tf.data.TFRecordDataset)
 records = (
-    records.map(lambda r: tf.io.decode_raw(r, tf.float32))
-    .map(lambda v: (tf.ensure_shape(v, [4]), v[:1]))
-    .batch(4)
+    records.map(lambda r: tf.io.decode_raw(r, tf.float32)).map(lambda v: (tf.ensure_shape(v, [4]), v[:1])).batch(4)
 )
 images = tf.data.Dataset.list_files("prepared/images/*.png", shuffle=False)
 images = images.map(tf.io.read_file).map(lambda b: tf.io.decode_png(b, channels=3))

@@ -169,9 +169,7 @@ class Frameworks:
 
         def opened(name: Any, args: Any, kwargs: Any) -> Any:
             mode = kwargs.get("mode", next((a for a in args[1:] if isinstance(a, str) and len(a) <= 3), "r"))
-            return names.every(
-                name, names.read if mode in ("r", "rb") else functools.partial(names.update, mode=mode)
-            )
+            return names.every(name, names.read if mode in ("r", "rb") else functools.partial(names.update, mode=mode))
 
         def shared(name: Any, args: Any, kwargs: Any) -> Any:
             writes = kwargs.get("shared", args[1] if len(args) > 1 else False)

@@ -54,9 +54,7 @@ def _announce(replaced: dict[Any, Hook], patches: Patches) -> None:
     """Keep promises such as `os.stat in os.supports_dir_fd` true."""
     for name in _SUPPORTS:
         supported = getattr(os, name)
-        patches.put(
-            os, name, supported | {hook for original, hook in replaced.items() if original in supported}
-        )
+        patches.put(os, name, supported | {hook for original, hook in replaced.items() if original in supported})
 
 
 class _Hooks:

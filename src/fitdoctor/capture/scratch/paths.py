@@ -28,9 +28,7 @@ _NEVER = ("/dev", "/proc", "/sys")
 class Paths:
     """The two layers and the names that lead into them."""
 
-    def __init__(
-        self, root: Path | str, in_training: Callable[[], bool], keep: Iterable[Path | str] = ()
-    ) -> None:
+    def __init__(self, root: Path | str, in_training: Callable[[], bool], keep: Iterable[Path | str] = ()) -> None:
         self.root = os.path.realpath(os.fspath(root))
         real.make_folders(f"{self.root}/{journal.FILES}")
         self.active = False
