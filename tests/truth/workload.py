@@ -5,11 +5,15 @@ usage: workload.py ADAPTER read|cpu STEPS
 `read`: every batch is one blocking read from a store (a process of its own that answers one request at a time).
 `cpu`: every batch is real computation in pure Python.
 
-The truth is taken in the same run.  The loader notes when a batch is ready, and an `async_safe` callback (it changes
-nothing in how Keras dispatches) notes when the step on it is done and its loss is a number.  The input is made slower
-than the step, so a step begins when its batch is ready: from there to its end is what the step itself takes, and the
-rest of the time between two steps is waiting for input, on every backend, overlapped or not.  Arrays have no loader of
-ours: there the step is repeated on one batch in memory, and the input is the difference.
+The truth is taken in the same run.  The loader notes when a batch is ready, and a callback notes when the step on it is
+done and its loss is a number.  The input is made slower than the step, so a step begins when its batch is ready: from
+there to its end is what the step itself takes, and the rest of the time between two steps is waiting for input.  Arrays
+on JAX and torch are sliced in Python, so a slice can be such a read; TensorFlow copies them into its own memory, and
+there the step is repeated on one batch in memory and the input is the difference.
+
+A blocking read leaves the cores alone, so this holds whether or not the input works ahead.  Computation takes a core
+from the step, and two cores may be two halves of one: what the step would take alone is then not a truth about this
+run.  So `cpu` input is made to take turns with the step (tf.data: no prefetch; a callback that is not `async_safe`).
 """
 
 from __future__ import annotations
@@ -23,8 +27,8 @@ import time
 
 ADAPTER, KIND, STEPS = sys.argv[1], sys.argv[2], int(sys.argv[3])
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
-ROUND_TRIP = 0.030
-BATCH, WIDTH = 128, 512
+ROUND_TRIP = 0.070
+BATCH, WIDTH = 128, 768
 # One core computes, one is free for the input: so that what one of them costs does not depend on the other.
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -56,7 +60,8 @@ store = subprocess.Popen(
 )
 one_at_a_time = threading.Lock()
 rng = np.random.default_rng(0)
-COLUMNS = 8192 if ADAPTER == "arrays" else WIDTH
+IN_MEMORY = ADAPTER == "arrays" and BACKEND == "tensorflow"
+COLUMNS = 8192 if IN_MEMORY else WIDTH
 X = rng.standard_normal((BATCH, COLUMNS), dtype="float32")
 Y = rng.standard_normal((BATCH, 1), dtype="float32")
 
@@ -69,7 +74,7 @@ def read() -> None:
 
 def compute() -> None:
     total = 0
-    for i in range(400_000):
+    for i in range(800_000):
         total += i
 
 
@@ -85,9 +90,19 @@ def load(_: object = None) -> tuple[np.ndarray, np.ndarray]:
     return X, Y
 
 
+class Stored(np.ndarray):
+    """An array whose rows lie in the store: taking some is a read."""
+
+    def __getitem__(self, rows):
+        found = super().__getitem__(rows).view(np.ndarray)
+        load()
+        return found
+
+
 def data():
     if ADAPTER == "arrays":
-        return {"x": np.tile(X, (STEPS, 1)), "y": np.tile(Y, (STEPS, 1)), "batch_size": BATCH}
+        x = np.tile(X, (STEPS, 1))
+        return {"x": x if IN_MEMORY else x.view(Stored), "y": np.tile(Y, (STEPS, 1)), "batch_size": BATCH}
     if ADAPTER == "tf.data":
         import tensorflow as tf
 
@@ -95,7 +110,13 @@ def data():
             x, y = tf.numpy_function(load, [i], [tf.float32, tf.float32])
             return tf.ensure_shape(x, X.shape), tf.ensure_shape(y, Y.shape)
 
-        return {"x": tf.data.Dataset.range(STEPS).map(batch)}
+        dataset = tf.data.Dataset.range(STEPS).map(batch)
+        if KIND == "cpu":
+            options = tf.data.Options()
+            options.autotune.enabled = False
+            options.experimental_optimization.inject_prefetch = False
+            dataset = dataset.with_options(options)
+        return {"x": dataset}
     if ADAPTER == "PyDataset":
 
         class Batches(keras.utils.PyDataset):
@@ -129,15 +150,14 @@ def data():
 
 
 def in_memory(steps: int):
-    if BACKEND == "tensorflow":
-        import tensorflow as tf
+    import tensorflow as tf
 
-        return tf.data.Dataset.from_tensors((X, Y)).repeat(steps).prefetch(2)
-    return ((X, Y) for _ in range(steps))
+    return tf.data.Dataset.from_tensors((X, Y)).repeat(steps).prefetch(2)
 
 
 class Stamps(keras.callbacks.Callback):
-    async_safe = True
+    # Safe: changes nothing in how Keras dispatches.  Not safe: makes Keras wait for each step's result.
+    async_safe = KIND == "read"
 
     def __init__(self):
         super().__init__()
@@ -162,7 +182,7 @@ model.compile("sgd", "mse")
 SKIP = 4
 stamps = Stamps()
 model.fit(**data(), callbacks=[stamps], verbose=0)
-if ADAPTER == "arrays":
+if IN_MEMORY:
     alone = Stamps()
     n = max(40, STEPS // 2)
     model.fit(in_memory(n), steps_per_epoch=n - 2, callbacks=[alone], verbose=0)

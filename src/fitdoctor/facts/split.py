@@ -16,6 +16,8 @@ INLINE = 0.8
 
 _PYTHON_ADAPTERS = frozenset({"PyDataset", "generator", "DataLoader", "Grain"})
 
+_INLINE = Gap("launch cost", "the runtime ran the step inside its launch", "none on this device")
+
 _LONGER = "let it run longer: --steps and --budget"
 
 
@@ -40,7 +42,8 @@ def split(capture: Capture, training: Training, *, accelerator: bool) -> Split:
         python_input = bool(capture.pyfuncs) or training.info.get("adapter") in _PYTHON_ADAPTERS
         found = _in_graph(windows, python_input=python_input)
     elif any(call.id in capture.drained for call, _ in seen):
-        found = _asynchronous(capture, seen)
+        awaited = training.kind == "fit" and training.info.get("async_callbacks") is False
+        found = _awaited(capture, seen) if awaited else _asynchronous(capture, seen)
     else:
         found = _synchronous(training, seen)
     return _with_transfer(found, accelerator=accelerator)
@@ -215,6 +218,55 @@ def _device_times(capture: Capture, seen: list[tuple[Call, Steps]]) -> tuple[lis
     return (launches, computes) if computes else spare
 
 
+def _typical(samples: list[float]) -> Interval:
+    """Average samples without those a pause fell into."""
+    limit = 3 * rows.median(samples).mid
+    kept = [each for each in samples if each <= limit]
+    return rows.means({"device": kept}, [1.0] * len(kept))["device"]
+
+
+def _awaited(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
+    """Split steps of an asynchronous backend whose results a callback reads before the next step begins."""
+    every = rows.joined([steps for _, steps in seen])
+    chosen = rows.choose(every, rows.steady(every))
+    columns = _columns(chosen)
+    columns["device"] = columns["run"] + columns["sync"]
+    means = rows.means(columns, chosen.count)
+    launches, computes = _device_times(capture, seen)
+    launch = rows.median(launches)
+    device = means["device"]
+    inline = launch.mid >= INLINE * _typical(computes).mid
+    host = Interval.exact(0.0) if inline else launch.clip(0.0, device.mid)
+    raw = {
+        "input": means["fetch"],
+        "transfer": means["transfer"],
+        "compute": Interval(max(0.0, device.low - host.mid), device.mid - host.mid, max(device.high - host.mid, 0.0)),
+        "host": host,
+        "callbacks": means["callbacks"],
+    }
+    how = {
+        **_HOW,
+        "input": "time blocked asking for the next batch",
+        "compute": "from the launch until a callback had read the step's results, without the launch",
+        "host": "time to launch the step",
+        "sync": "not told from compute: a callback waits for each step's results",
+    }
+    gaps = {"host": _INLINE} if inline else {}
+    if inline:
+        how["host"] = "not told from compute: the runtime ran the step inside the launch"
+    return Split(means["step"], _settle(means["step"], raw), how, gaps)
+
+
+def _ran_ahead(chosen: Steps, device_s: float, launch_s: float) -> float:
+    """Seconds per step for which the training thread, being ahead, waited for the device."""
+    count = float(chosen.count.sum())
+    cut = (chosen.flags & Steps.CUT) != 0
+    # Each time the probe lets the device finish, one step's work is under way at most because of the probe.
+    waited = float(chosen.sync_ns[cut].sum()) / 1e9 - float(cut.sum()) * device_s
+    launched = float(chosen.run_ns.sum()) / 1e9 - count * launch_s
+    return (max(0.0, waited) + max(0.0, launched)) / count if count else 0.0
+
+
 def _asynchronous(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
     every = rows.joined([steps for _, steps in seen])
     chosen = rows.choose(every, rows.steady(every))
@@ -223,11 +275,13 @@ def _asynchronous(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
     seen_ = rows.means(columns, chosen.count)
     step = seen_["step"]
     launches, computes = _device_times(capture, seen)
-    device, launch = rows.median(computes), rows.median(launches)
+    device, launch = _typical(computes), rows.median(launches)
     compute = device.clip(0.0, step.mid)
     inline = launch.mid >= INLINE * device.mid
-    # The device's work is certain; only the time it stood idle needs a culprit on the training thread.
-    idle = step.mid - compute.mid
+    # Only the time the device stood idle needs a culprit on the training thread.  It did not stand idle as far as
+    # the training thread had run ahead and had to wait for it: sampled steps, which run alone, may be faster.
+    idle = max(0.0, step.mid - compute.mid - _ran_ahead(chosen, device.mid, launch.mid))
+    compute = _add({"compute": compute}, "compute", step.mid - idle - compute.mid, 0.0)["compute"]
     doing = {
         "input": seen_["fetch"],
         "transfer": seen_["transfer"],
@@ -244,7 +298,7 @@ def _asynchronous(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
     overlapped = " as far as the device stood idle meanwhile"
     how = {
         "input": "time blocked asking for the next batch," + overlapped,
-        "compute": f"median device time of {sampled}",
+        "compute": f"mean device time of {sampled}, and waiting for the device beyond it",
         "host": "time to launch the step," + overlapped,
         "callbacks": _HOW["callbacks"] + "," + overlapped,
         "sync": "device idle with nothing on the training thread to explain it",
@@ -254,7 +308,7 @@ def _asynchronous(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
     if inline:
         how["compute"] += "; the runtime ran the step inside the launch, so this holds the launch too"
         how["host"] = "not told from compute: the runtime ran the step inside the launch"
-        gaps["host"] = Gap("launch cost", "the runtime ran the step inside its launch", "none on this device")
+        gaps["host"] = _INLINE
     return Split(step, _settle(step, raw, rest="sync"), how, gaps, hidden)
 
 

@@ -16,8 +16,8 @@ from fitdoctor.probes import account as acc
 from fitdoctor.probes.install import hide
 from fitdoctor.probes.steps import ActiveCall, Tracker
 
-EARLY_SAMPLES = 12
-EARLY_EVERY = 8
+EARLY_SAMPLES = 16
+EARLY_EVERY = 5
 LATE_EVERY = 400
 LATE_SECONDS = 0.5
 
