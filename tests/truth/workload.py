@@ -9,7 +9,7 @@ The truth is taken in the same run.  The loader notes when a batch is ready, and
 done and its loss is a number.  The input is made slower than the step, so a step begins when its batch is ready: from
 there to its end is what the step itself takes, and the rest of the time between two steps is waiting for input.  Arrays
 on JAX and torch are sliced in Python, so a slice can be such a read; TensorFlow copies them into its own memory, and
-there the step is repeated on one batch in memory and the input is the difference.
+there the input is nearly free by construction: the step is repeated on one batch, and the input is the difference.
 
 A blocking read leaves the cores alone, so this holds whether or not the input works ahead.  Computation takes a core
 from the step, and two cores may be two halves of one: what the step would take alone is then not a truth about this
@@ -61,7 +61,7 @@ store = subprocess.Popen(
 one_at_a_time = threading.Lock()
 rng = np.random.default_rng(0)
 IN_MEMORY = ADAPTER == "arrays" and BACKEND == "tensorflow"
-COLUMNS = 8192 if IN_MEMORY else WIDTH
+COLUMNS = WIDTH
 X = rng.standard_normal((BATCH, COLUMNS), dtype="float32")
 Y = rng.standard_normal((BATCH, 1), dtype="float32")
 

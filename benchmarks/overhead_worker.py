@@ -1,0 +1,161 @@
+"""Train in short blocks, with and without an observer in turns, in one process; print the paired block times as JSON.
+
+usage: overhead_worker.py OBSERVER SIZE PAIRS
+
+OBSERVER is `fitdoctor` (start it with `fitdoctor run --whole`), `tensorboard` (Keras's own profiling callback) or
+`traceml` (start it with `traceml run`; a torch loop around a Keras model).  SIZE is `small` (a step of about 1 ms) or
+`large` (about 50 ms).  Two models of the same shape take turns: one is built and trained only while nobody observes,
+the other only while somebody does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import keras
+import numpy as np
+
+OBSERVER, SIZE, PAIRS = sys.argv[1], sys.argv[2], int(sys.argv[3])
+BACKEND = keras.config.backend()
+BATCH = 32
+BLOCK_SECONDS = 0.8
+WIDTHS = {"small": (64, 2), "large": (1024, 6)}
+BATCHES = {"small": 32, "large": {"tensorflow": 128, "jax": 192, "torch": 96}[BACKEND]}
+
+rng = np.random.default_rng(0)
+
+
+def build() -> keras.Model:
+    width, depth = WIDTHS[SIZE]
+    keras.utils.set_random_seed(1)
+    layers = [keras.layers.Dense(width, activation="relu") for _ in range(depth)]
+    model = keras.Sequential([keras.Input((width,)), *layers, keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    return model
+
+
+def rows(steps: int) -> tuple[np.ndarray, np.ndarray]:
+    x = rng.standard_normal((BATCHES[SIZE], WIDTHS[SIZE][0]), dtype="float32")
+    return np.tile(x, (steps, 1)), np.tile(x[:, :1], (steps, 1))
+
+
+class Fitdoctor:
+    """Attach and detach the observation that `fitdoctor run` started."""
+
+    def __init__(self) -> None:
+        from fitdoctor.capture import session
+
+        found = session.current()
+        if found is None:
+            raise SystemExit("start this with `fitdoctor run --whole`")
+        self.session = found
+        self.off()
+
+    def on(self) -> None:
+        self.session.watch.install()
+        for probe in self.session.probes:
+            probe.attach(self.session.watch)
+
+    def off(self) -> None:
+        self.session.patches.undo()
+        self.session.watch.uninstall()
+
+    def callbacks(self) -> list[keras.callbacks.Callback]:
+        return []
+
+
+class TensorBoard:
+    """Keras's own profiling: a TensorBoard callback that profiles the whole block."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp()
+
+    def on(self) -> None: ...
+
+    def off(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def callbacks(self) -> list[keras.callbacks.Callback]:
+        return [keras.callbacks.TensorBoard(self.folder, profile_batch=(2, 10_000), write_graph=False)]
+
+
+def fit_block(model: keras.Model, data: tuple[np.ndarray, np.ndarray], callbacks: list[keras.callbacks.Callback]) -> float:
+    """Return seconds per step: between the epoch's begin and end, so that what a `fit` costs as a whole stays out."""
+    times: list[float] = []
+
+    class Edges(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            times.append(time.perf_counter())
+
+        def on_epoch_end(self, epoch, logs=None):
+            times.append(time.perf_counter())
+
+    model.fit(*data, batch_size=BATCHES[SIZE], epochs=1, shuffle=False, verbose=0, callbacks=[*callbacks, Edges()])
+    return (times[1] - times[0]) / (len(data[0]) // BATCHES[SIZE])
+
+
+def fits() -> tuple[list[float], list[float]]:
+    observer = {"fitdoctor": Fitdoctor, "tensorboard": TensorBoard}[OBSERVER]()
+    plain, seen = build(), build()
+    observer.off()
+    first = rows(40)
+    fit_block(plain, first, [])
+    steps = max(8, int(BLOCK_SECONDS / fit_block(plain, first, [])))
+    data = rows(steps)
+    observer.on()
+    fit_block(seen, data, observer.callbacks())
+    observer.off()
+    times: tuple[list[float], list[float]] = ([], [])
+    for pair in range(PAIRS):
+        for which in (0, 1) if pair % 2 else (1, 0):
+            if which:
+                observer.on()
+            times[which].append(fit_block((plain, seen)[which], data, observer.callbacks() if which else []))
+            if which:
+                observer.off()
+    return times
+
+
+def torch_loops() -> tuple[list[float], list[float]]:
+    """TraceML has no Keras integration: its own step context around a torch loop on a Keras model."""
+    import torch
+    import traceml_ai as traceml
+
+    traceml.init(mode="auto")
+    model = build()
+    optimizer = torch.optim.Adam(model.parameters())
+    x = torch.from_numpy(rng.standard_normal((BATCHES[SIZE], WIDTHS[SIZE][0]), dtype="float32"))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        ((model(x) - x[:, :1]) ** 2).mean().backward()
+        optimizer.step()
+
+    def block(steps: int, observed: bool) -> float:
+        start = time.perf_counter()
+        for _ in range(steps):
+            if observed:
+                with traceml.trace_step(model):
+                    step()
+            else:
+                step()
+        return (time.perf_counter() - start) / steps
+
+    block(20, False)
+    steps = max(8, int(BLOCK_SECONDS / block(20, False)))
+    block(steps, True)
+    times: tuple[list[float], list[float]] = ([], [])
+    for pair in range(PAIRS):
+        for which in (0, 1) if pair % 2 else (1, 0):
+            times[which].append(block(steps, bool(which)))
+    return times
+
+
+plain_times, seen_times = torch_loops() if OBSERVER == "traceml" else fits()
+with open(os.environ["OVERHEAD_RESULT"], "w") as file:
+    json.dump({"plain": plain_times, "seen": seen_times}, file)
