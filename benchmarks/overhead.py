@@ -78,7 +78,9 @@ def main() -> int:
     lines += [("tensorboard", "tensorflow", size) for size in ("small", "large")]
     lines += [("traceml", "torch", size) for size in ("small", "large")]
     found = []
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; {args.pairs} pairs a line")
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; {args.pairs} pairs a line"
+    )
     print(f"{'observer':12} {'backend':11} {'step':>9}   {'cost per step, 95 % interval':32} {'of the step':>22}")
     for observer, backend, size in lines:
         if args.only and observer != args.only:

@@ -84,7 +84,9 @@ class TensorBoard:
         return [keras.callbacks.TensorBoard(self.folder, profile_batch=(2, 10_000), write_graph=False)]
 
 
-def fit_block(model: keras.Model, data: tuple[np.ndarray, np.ndarray], callbacks: list[keras.callbacks.Callback]) -> float:
+def fit_block(
+    model: keras.Model, data: tuple[np.ndarray, np.ndarray], callbacks: list[keras.callbacks.Callback]
+) -> float:
     """Return seconds per step: between the epoch's begin and end, so that what a `fit` costs as a whole stays out."""
     times: list[float] = []
 

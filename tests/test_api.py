@@ -32,7 +32,7 @@ callback = fitdoctor.Callback(show=False)
 assert callback.async_safe
 history = model.fit(x, x[:, :1], epochs=1, verbose=0, callbacks=[callback])
 print(history.history["loss"])
-print(callback.report.run["steps"], callback.report.run["site"].endswith("train.py:18"))
+print(callback.report.run["steps"], callback.report.run["site"].endswith("train.py:17"))
 """
     )
     plain = doctor.script(

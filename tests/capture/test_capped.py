@@ -89,7 +89,8 @@ def test_the_expensive_fit_leads_and_short_ones_are_kept_apart(doctor: Doctor) -
         doctor,
         """
         model.fit(x[:320], y[:320], epochs=2, verbose=0)
-        wide = keras.Sequential([keras.Input((8,)), *[keras.layers.Dense(700) for _ in range(4)], keras.layers.Dense(1)])
+        layers = [keras.layers.Dense(700) for _ in range(4)]
+        wide = keras.Sequential([keras.Input((8,)), *layers, keras.layers.Dense(1)])
         wide.compile("adam", "mse")
         wide.fit(x, y, epochs=50, verbose=0)
         """,

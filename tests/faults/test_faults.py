@@ -136,10 +136,10 @@ def test_a_place_that_cannot_be_written_is_said_before_the_script_starts(doctor:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["missing.py"], "no such file"),
+        (["missing.py"], "found no file"),
         (["--steps", "0", "train.py"], "--steps"),
         (["--budget", "-1", "train.py"], "--budget"),
-        ([], "SCRIPT"),
+        ([], "expected a script"),
     ],
 )
 def test_a_command_that_cannot_work_says_why(doctor: Doctor, arguments: list[str], expected: str) -> None:

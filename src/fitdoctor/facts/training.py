@@ -239,7 +239,7 @@ def _epoch_looks(capture: Capture, call: Call, steps: Steps) -> list[tuple[float
     """For each complete epoch: seconds of validation, and seconds of everything else outside the steps."""
     epochs = [each for each in capture.epochs if each.call == call.id]
     looks = []
-    for here, after in zip(epochs, [*epochs[1:], None], strict=True):
+    for here, after in itertools.zip_longest(epochs, epochs[1:]):
         end = after.start_ns if after is not None else here.end_ns
         if end is None or here.steps_end_ns is None:
             continue

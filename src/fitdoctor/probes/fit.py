@@ -1,4 +1,4 @@
-"""`fit`, `evaluate`, `predict` and the callbacks of Keras, on every backend, without adding a callback."""
+"""`fit`, `evaluate`, `predict` and `*_on_batch` of Keras, on every backend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from fitdoctor.probes import account as acc
 from fitdoctor.probes import inputs
-from fitdoctor.probes.callbacks import CallbackTimer
+from fitdoctor.probes.callback_list import CallbackListProbe
 from fitdoctor.probes.drain import Drainer
 from fitdoctor.probes.fetch import TimedIterable
 from fitdoctor.probes.install import OWN_FOLDER, ImportWatch, Patches, hide, user_site
@@ -19,7 +19,7 @@ TRAINERS = {"tensorflow": "TensorFlowTrainer", "jax": "JAXTrainer", "torch": "To
 
 
 class FitProbe:
-    """Hooks on Keras's trainers and callback list."""
+    """Hooks on Keras's trainers and on what feeds them."""
 
     def __init__(self, tracker: Tracker, patches: Patches, finish: Callable[[ActiveCall, Any], None]) -> None:
         self.tracker = tracker
@@ -33,15 +33,14 @@ class FitProbe:
         self.backend = ""
         self._drainer: Drainer | None = None
         self._drainer_known = False
-        self._timers: dict[int, CallbackTimer] = {}
-        self.recorder.on_flush.append(self._save_timers)
+        self.callbacks = CallbackListProbe(tracker, patches, self._begin_training)
 
     def attach(self, watch: ImportWatch) -> None:
         """Wait for Keras."""
         for backend, name in TRAINERS.items():
             module = f"keras.src.backend.{backend}.trainer"
             watch.when(module, functools.partial(self._trainer, module, backend, name))
-        watch.when("keras.src.callbacks.callback_list", self._callback_list)
+        self.callbacks.attach(watch)
         watch.when("keras.src.trainers.epoch_iterator", self._epoch_iterator)
         watch.when("keras.src.utils.traceback_utils", self._tracebacks)
 
@@ -60,7 +59,7 @@ class FitProbe:
         wrap(trainer, "test_on_batch", lambda original: self._short(original, "test_on_batch"))
         wrap(trainer, "predict_on_batch", lambda original: self._short(original, "predict_on_batch"))
         # `train_on_batch` and friends turn results into numbers under this name.
-        wrap(module, "pythonify_logs", self._sync)
+        wrap(module, "pythonify_logs", self.callbacks.sync)
 
     def _fit(self, original: Any) -> Callable[..., Any]:
         tracker, account = self.tracker, self.account
@@ -68,15 +67,13 @@ class FitProbe:
         def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
             if tracker.fitting is not None or not tracker.claim():
                 return original(model, *args, **kwargs)
-            if tracker.loop is not None:
-                tracker.end_loop()
             depth = account.depth
             call = tracker.begin("fit", user_site(), acc.SETUP)
             call.info.update(_plan(args, kwargs), backend=self.backend, model=type(model).__name__)
             try:
                 return original(model, *args, **kwargs)
             except CapReached:
-                self._detach(call)
+                self.callbacks.end(call)
                 tracker.end(call, depth)
                 self.finish(call, model)
                 raise
@@ -84,7 +81,7 @@ class FitProbe:
                 hide(error)
                 raise
             finally:
-                self._detach(call)
+                self.callbacks.end(call)
                 if call in tracker.stack:
                     tracker.end(call, depth)
                 for function in list(self.after_fit):
@@ -142,13 +139,14 @@ class FitProbe:
         call = tracker.begin(kind, user_site(3), bucket)
         call.info.setdefault("backend", self.backend)
         try:
-            return original(model, *args, **kwargs)
+            result = original(model, *args, **kwargs)
         except BaseException as error:
             hide(error)
             raise
         finally:
             tracker.end(call, depth)
-            tracker.on_step(call)
+        tracker.on_step(call)
+        return result
 
     def _train_on_batch(self, original: Any) -> Callable[..., Any]:
         tracker, account = self.tracker, self.account
@@ -175,6 +173,10 @@ class FitProbe:
             return result
 
         return train_on_batch
+
+    def _begin_training(self, call: ActiveCall, model: Any) -> None:
+        call.info.update(_of_model(model))
+        self._time_train_function(model, call)
 
     # --- the train function -----------------------------------------------------------------------
 
@@ -213,169 +215,6 @@ class FitProbe:
 
         train_function.fitdoctor_warmth = [0]  # type: ignore[attr-defined]
         return train_function
-
-    # --- callbacks --------------------------------------------------------------------------------
-
-    def _callback_list(self) -> None:
-        from keras.src.callbacks.callback_list import CallbackList
-        from keras.src.utils import python_utils
-
-        wrap = self.patches.wrap
-        wrap(CallbackList, "on_train_begin", self._on_train_begin)
-        wrap(CallbackList, "on_epoch_begin", self._on_epoch_begin)
-        wrap(CallbackList, "on_epoch_end", self._on_epoch_end)
-        wrap(CallbackList, "on_train_end", lambda original: self._hook(original, acc.HOOKS))
-        wrap(CallbackList, "on_train_batch_begin", self._on_train_batch_begin)
-        wrap(CallbackList, "on_train_batch_end", self._on_train_batch_end)
-        wrap(python_utils, "pythonify_logs", self._sync)
-
-    def _hook(self, original: Any, bucket: int) -> Callable[..., Any]:
-        account, recorder = self.account, self.recorder
-
-        def hook(*args: Any, **kwargs: Any) -> Any:
-            if not recorder.mine():
-                return original(*args, **kwargs)
-            account.enter(bucket)
-            try:
-                return original(*args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            finally:
-                account.leave()
-
-        return hook
-
-    def _on_train_begin(self, original: Any) -> Callable[..., Any]:
-        tracker, hook = self.tracker, self._hook(original, acc.HOOKS)
-
-        def on_train_begin(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
-            call = tracker.fitting
-            if call is not None and self.recorder.mine():
-                try:
-                    self._begin_training(call, callbacks)
-                except Exception as error:
-                    self.recorder.fail("fit", error)
-            return hook(callbacks, *args, **kwargs)
-
-        return on_train_begin
-
-    def _begin_training(self, call: ActiveCall, callbacks: Any) -> None:
-        model = callbacks.model
-        call.info.update(_of_model(model))
-        call.info["async_callbacks"] = bool(getattr(callbacks, "_async_train", False))
-        call.info["callbacks"] = [type(callback).__name__ for callback in callbacks.callbacks]
-        params = getattr(callbacks, "params", None) or {}
-        for key, name in (("epochs", "epochs"), ("steps", "steps_per_epoch")):
-            if params.get(key) is not None:
-                call.info[name] = int(params[key])
-        self._time_train_function(model, call)
-        self._timers[call.id] = CallbackTimer(self.recorder, call.id, callbacks.callbacks)
-        self.tracker.save(call)
-
-    def _detach(self, call: ActiveCall) -> None:
-        timer = self._timers.pop(call.id, None)
-        if timer is not None:
-            timer.detach()
-
-    def _save_timers(self) -> None:
-        for timer in list(self._timers.values()):
-            timer.save()
-
-    def _on_epoch_begin(self, original: Any) -> Callable[..., Any]:
-        tracker, hook = self.tracker, self._hook(original, acc.HOOKS)
-
-        def on_epoch_begin(callbacks: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
-            result = hook(callbacks, epoch, *args, **kwargs)
-            call = tracker.fitting
-            if call is not None and self.recorder.mine():
-                try:
-                    tracker.loop_started(call, int(epoch))
-                except Exception as error:
-                    self.recorder.fail("fit", error)
-            return result
-
-        return on_epoch_begin
-
-    def _on_epoch_end(self, original: Any) -> Callable[..., Any]:
-        tracker, hook = self.tracker, self._hook(original, acc.HOOKS)
-
-        def on_epoch_end(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
-            call = tracker.fitting
-            mine = call is not None and self.recorder.mine()
-            if mine and call is not None and call.in_loop:
-                try:
-                    tracker.loop_ended(call)
-                except Exception as error:
-                    self.recorder.fail("fit", error)
-            result = hook(callbacks, *args, **kwargs)
-            if mine and call is not None:
-                try:
-                    tracker.epoch_ended(call)
-                except Exception as error:
-                    self.recorder.fail("fit", error)
-                tracker.on_step(call)
-            return result
-
-        return on_epoch_end
-
-    def _on_train_batch_begin(self, original: Any) -> Callable[..., Any]:
-        account, recorder = self.account, self.recorder
-
-        def on_train_batch_begin(callbacks: Any, batch: int, logs: Any = None) -> Any:
-            if not recorder.mine():
-                return original(callbacks, batch, logs)
-            if account.top == acc.BETWEEN:
-                account.switch(acc.LOOP)
-            account.enter(acc.CALLBACK)
-            try:
-                return original(callbacks, batch, logs)
-            except BaseException as error:
-                hide(error)
-                raise
-            finally:
-                account.leave()
-
-        return on_train_batch_begin
-
-    def _on_train_batch_end(self, original: Any) -> Callable[..., Any]:
-        tracker, account, recorder = self.tracker, self.account, self.recorder
-
-        def on_train_batch_end(callbacks: Any, batch: int, logs: Any = None) -> Any:
-            if not recorder.mine():
-                return original(callbacks, batch, logs)
-            account.enter(acc.CALLBACK)
-            try:
-                result = original(callbacks, batch, logs)
-            except BaseException as error:
-                hide(error)
-                raise
-            finally:
-                account.leave()
-            call = tracker.fitting
-            if call is not None and call.in_loop:
-                try:
-                    tracker.step_done(call, call.info.get("steps_per_execution", 1))
-                except Exception as error:
-                    recorder.fail("fit", error)
-            return result
-
-        return on_train_batch_end
-
-    def _sync(self, original: Any) -> Callable[..., Any]:
-        tracker, account, recorder = self.tracker, self.account, self.recorder
-
-        def pythonify_logs(logs: Any) -> Any:
-            call = tracker.current
-            if not logs or call is None or not call.in_loop or not recorder.mine():
-                return original(logs)
-            account.enter(acc.SYNC)
-            try:
-                return original(logs)
-            finally:
-                account.leave()
-
-        return pythonify_logs
 
     # --- input ------------------------------------------------------------------------------------
 

@@ -6,10 +6,11 @@ callbacks whatever the order in which a backend does them.  What happens after t
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from fitdoctor.model import Site, Steps
 from fitdoctor.probes import account as acc
@@ -19,6 +20,9 @@ OWN_ROWS = 1000
 """So many calls from one line get a row each; later ones share the last row."""
 UNSTEADY_STEPS = 2
 """The first steps of a train function pay for allocation, autotuning and cold caches."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CapReached(BaseException):
@@ -68,6 +72,20 @@ class ActiveCall:
             self.id, self.kind, site and site.path, site and site.line, site and site.symbol, self.parent,
             self.start_ns, self.end_ns, self.count, json.dumps(self.info, default=str),
         )  # fmt: skip
+
+
+def _lets_go(method: F) -> F:
+    """Make a failure of ours end the observation instead of the training."""
+
+    @functools.wraps(method)
+    def safe(self: Tracker, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except Exception as error:
+            self.recorder.fail("steps", error)
+            return None
+
+    return cast(F, safe)
 
 
 class Tracker:
@@ -154,6 +172,7 @@ class Tracker:
         while self.on_training:
             self.on_training.pop()()
 
+    @_lets_go
     def end(self, call: ActiveCall, depth: int) -> None:
         """Close a call, however it ended."""
         account = self.account
@@ -179,6 +198,7 @@ class Tracker:
 
     # --- epochs and steps -------------------------------------------------------------------------
 
+    @_lets_go
     def loop_started(self, call: ActiveCall, epoch: int) -> None:
         """Note that the epoch's loop over batches begins now: making and dropping iterators comes first."""
         account = self.account
@@ -190,6 +210,7 @@ class Tracker:
         call.validation_ns = 0
         call.compiles = self.recorder.compiles
 
+    @_lets_go
     def loop_ended(self, call: ActiveCall) -> None:
         """Note that the last batch of the epoch is done: what was spent since is no step."""
         account = self.account
@@ -201,6 +222,7 @@ class Tracker:
         call.in_loop = False
         self._save_epoch(call, None)
 
+    @_lets_go
     def settle_device(self, call: ActiveCall) -> None:
         """Wait for work already launched and count the wait to the steps that launched it."""
         assert self.drain is not None
@@ -214,15 +236,18 @@ class Tracker:
         self._commit(call, 0, Steps.CUT)
         call.step_start_ns = now
 
+    @_lets_go
     def epoch_ended(self, call: ActiveCall) -> None:
         """Note that `on_epoch_end` has returned."""
         self.epochs_seen += 1
         self._save_epoch(call, self.account.settle())
+        self.on_step(call)
 
     def _save_epoch(self, call: ActiveCall, end_ns: int | None) -> None:
         row = (call.id, call.epoch, call.epoch_start_ns, call.steps_end_ns, call.validation_ns, end_ns)
         self.recorder.put("epochs", (call.id, call.epoch), row)
 
+    @_lets_go
     def step_done(self, call: ActiveCall, count: int) -> None:
         """Note the end of a step; decides whether it was a steady one."""
         account = self.account
@@ -297,6 +322,7 @@ class Tracker:
         self.epochs_seen += 1
         return acc.BETWEEN
 
+    @_lets_go
     def end_loop(self) -> None:
         """Close the hand-written loop, if one is open: the time since its last step was not a step's."""
         call = self.loop

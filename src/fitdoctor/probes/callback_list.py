@@ -1,0 +1,180 @@
+"""Keras's list of callbacks: where epochs and steps begin and end, and what the callbacks cost, on every backend.
+
+The list's own methods are wrapped; nothing is added to it, so that Keras dispatches as it would without us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fitdoctor.probes import account as acc
+from fitdoctor.probes.callbacks import CallbackTimer
+from fitdoctor.probes.install import ImportWatch, Patches, hide
+from fitdoctor.probes.steps import ActiveCall, Tracker
+
+
+class CallbackListProbe:
+    """Hooks on `keras.callbacks.CallbackList`."""
+
+    def __init__(self, tracker: Tracker, patches: Patches, begin: Callable[[ActiveCall, Any], None]) -> None:
+        self.tracker = tracker
+        self.account = tracker.account
+        self.recorder = tracker.recorder
+        self.patches = patches
+        self._begin = begin
+        """Told which model is about to be trained."""
+        self._timers: dict[int, CallbackTimer] = {}
+        self.recorder.on_flush.append(self._save)
+
+    def attach(self, watch: ImportWatch) -> None:
+        """Wait for Keras."""
+        watch.when("keras.src.callbacks.callback_list", self._wrap)
+
+    def _wrap(self) -> None:
+        from keras.src.callbacks.callback_list import CallbackList
+        from keras.src.utils import python_utils
+
+        wrap = self.patches.wrap
+        wrap(CallbackList, "on_train_begin", self._on_train_begin)
+        wrap(CallbackList, "on_epoch_begin", self._on_epoch_begin)
+        wrap(CallbackList, "on_epoch_end", self._on_epoch_end)
+        wrap(CallbackList, "on_train_end", lambda original: self._hook(original, acc.HOOKS))
+        wrap(CallbackList, "on_train_batch_begin", self._on_train_batch_begin)
+        wrap(CallbackList, "on_train_batch_end", self._on_train_batch_end)
+        wrap(python_utils, "pythonify_logs", self.sync)
+
+    def end(self, call: ActiveCall) -> None:
+        """Leave the callbacks of a call as they were."""
+        timer = self._timers.pop(call.id, None)
+        if timer is not None:
+            timer.detach()
+
+    def _save(self) -> None:
+        for timer in list(self._timers.values()):
+            timer.save()
+
+    def _hook(self, original: Any, bucket: int) -> Callable[..., Any]:
+        account, recorder = self.account, self.recorder
+
+        def hook(*args: Any, **kwargs: Any) -> Any:
+            if not recorder.mine():
+                return original(*args, **kwargs)
+            account.enter(bucket)
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                account.leave()
+
+        return hook
+
+    def _on_train_begin(self, original: Any) -> Callable[..., Any]:
+        tracker, hook = self.tracker, self._hook(original, acc.HOOKS)
+
+        def on_train_begin(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+            call = tracker.fitting
+            if call is not None and self.recorder.mine():
+                try:
+                    self._begin_training(call, callbacks)
+                except Exception as error:
+                    self.recorder.fail("callbacks", error)
+            return hook(callbacks, *args, **kwargs)
+
+        return on_train_begin
+
+    def _begin_training(self, call: ActiveCall, callbacks: Any) -> None:
+        call.info["async_callbacks"] = bool(getattr(callbacks, "_async_train", False))
+        call.info["callbacks"] = [type(callback).__name__ for callback in callbacks.callbacks]
+        params = getattr(callbacks, "params", None) or {}
+        for key, name in (("epochs", "epochs"), ("steps", "steps_per_epoch")):
+            if params.get(key) is not None:
+                call.info[name] = int(params[key])
+        self._begin(call, callbacks.model)
+        self._timers[call.id] = CallbackTimer(self.recorder, call.id, callbacks.callbacks)
+        self.tracker.save(call)
+
+    def _on_epoch_begin(self, original: Any) -> Callable[..., Any]:
+        tracker, hook = self.tracker, self._hook(original, acc.HOOKS)
+
+        def on_epoch_begin(callbacks: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
+            result = hook(callbacks, epoch, *args, **kwargs)
+            call = tracker.fitting
+            if call is not None and self.recorder.mine():
+                tracker.loop_started(call, epoch)
+            return result
+
+        return on_epoch_begin
+
+    def _on_epoch_end(self, original: Any) -> Callable[..., Any]:
+        tracker, hook = self.tracker, self._hook(original, acc.HOOKS)
+
+        def on_epoch_end(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+            call = tracker.fitting
+            if call is None or not self.recorder.mine():
+                return hook(callbacks, *args, **kwargs)
+            if call.in_loop:
+                tracker.loop_ended(call)
+            result = hook(callbacks, *args, **kwargs)
+            tracker.epoch_ended(call)
+            return result
+
+        return on_epoch_end
+
+    def _on_train_batch_begin(self, original: Any) -> Callable[..., Any]:
+        account, recorder = self.account, self.recorder
+
+        def on_train_batch_begin(callbacks: Any, batch: int, logs: Any = None) -> Any:
+            if not recorder.mine():
+                return original(callbacks, batch, logs)
+            if account.top == acc.BETWEEN:
+                account.switch(acc.LOOP)
+            account.enter(acc.CALLBACK)
+            try:
+                return original(callbacks, batch, logs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                account.leave()
+
+        return on_train_batch_begin
+
+    def _on_train_batch_end(self, original: Any) -> Callable[..., Any]:
+        tracker, account, recorder = self.tracker, self.account, self.recorder
+
+        def on_train_batch_end(callbacks: Any, batch: int, logs: Any = None) -> Any:
+            if not recorder.mine():
+                return original(callbacks, batch, logs)
+            account.enter(acc.CALLBACK)
+            try:
+                result = original(callbacks, batch, logs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                account.leave()
+            call = tracker.fitting
+            if call is not None and call.in_loop:
+                tracker.step_done(call, call.info.get("steps_per_execution", 1))
+            return result
+
+        return on_train_batch_end
+
+    def sync(self, original: Any) -> Callable[..., Any]:
+        """Wrap the function that turns results into Python numbers: on the training thread it waits for them."""
+        tracker, account, recorder = self.tracker, self.account, self.recorder
+
+        def pythonify_logs(logs: Any) -> Any:
+            call = tracker.current
+            if not logs or call is None or not call.in_loop or not recorder.mine():
+                return original(logs)
+            account.enter(acc.SYNC)
+            try:
+                return original(logs)
+            finally:
+                account.leave()
+
+        return pythonify_logs
