@@ -350,6 +350,12 @@ def _end_workers() -> None:
     multiprocessing = sys.modules.get("multiprocessing")
     if multiprocessing is None:
         return
+
+    def refuse() -> int:
+        raise OSError("the observed part of the run is over")
+
+    # A pool's own thread would replace the workers we end.
+    os.fork = refuse
     with contextlib.suppress(Exception):
         children = multiprocessing.active_children()
         for child in children:
