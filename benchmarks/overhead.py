@@ -73,6 +73,8 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=60, help="pairs of blocks per line")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     parser.add_argument("--only", help="only lines of this observer")
+    parser.add_argument("--backend", help="only lines of this backend")
+    parser.add_argument("--size", help="only lines of this size: small or large")
     args = parser.parse_args()
     lines = [("fitdoctor", backend, size) for backend in ("tensorflow", "jax", "torch") for size in ("small", "large")]
     lines += [("tensorboard", "tensorflow", size) for size in ("small", "large")]
@@ -83,7 +85,9 @@ def main() -> int:
     )
     print(f"{'observer':12} {'backend':11} {'step':>9}   {'cost per step, 95 % interval':32} {'of the step':>22}")
     for observer, backend, size in lines:
-        if args.only and observer != args.only:
+        if any(
+            want and want != have for want, have in zip((args.only, args.backend, args.size), (observer, backend, size))
+        ):
             continue
         if observer == "traceml" and importlib.util.find_spec("traceml_ai") is None:
             print(f"{observer:12} {backend:11} not installed: pip install traceml-ai")

@@ -34,7 +34,7 @@ def test_rows_reach_the_sink_once_and_in_order() -> None:
     sink = Memory()
     recorder = Recorder(sink, 0, Clock())
     for i in range(3):
-        recorder.step(1, 0, i, 1, i * 10, [1, 0, 5, 0, 0, 1], 0)
+        recorder.step((1, 0, i, 1, i * 10, 7, 1, 0, 5, 0, 0, 0))
     recorder.flush()
     recorder.flush()
     assert [row[2] for row in sink.tables["steps"]] == [0, 1, 2]
@@ -74,7 +74,7 @@ def test_very_long_runs_are_thinned_and_lose_no_time(monkeypatch: Any) -> None:
     sink = Memory()
     recorder = Recorder(sink, 0, Clock())
     for i in range(1000):
-        recorder.step(1, 0, i, 1, i * 7, [2, 0, 4, 0, 0, 1], 0)
+        recorder.step((1, 0, i, 1, i * 7, 7, 2, 0, 4, 0, 0, 0))
     recorder.close()
     rows = sink.tables["steps"]
     assert len(rows) < 200

@@ -129,11 +129,9 @@ class Account:
 
     def step(self) -> list[int]:
         """Return what each step bucket has owned since the last call, and start the next step."""
-        totals, marks = self.totals, self._marks
-        parts = [totals[0] - marks[0], totals[1] - marks[1], totals[2] - marks[2], totals[3] - marks[3],
-                 totals[4] - marks[4], totals[5] - marks[5]]  # fmt: skip
-        self._marks = totals[:6]
-        return parts
+        a, b, c, d, e, f = self._marks
+        u, v, w, x, y, z = self._marks = self.totals[:6]
+        return [u - a, v - b, w - c, x - d, y - e, z - f]
 
     def reclassify(self, bucket: int) -> None:
         """Give what the step buckets have owned since the last step to another bucket: no step came of it."""
@@ -141,10 +139,6 @@ class Account:
         for i, mark in enumerate(self._marks):
             self.totals[bucket] += self.totals[i] - mark
             self.totals[i] = mark
-
-    def commit(self, bucket: int, parts: list[int]) -> None:
-        """Count a finished step towards a phase."""
-        self.totals[bucket] += parts[0] + parts[1] + parts[2] + parts[3] + parts[4] + parts[5]
 
     def phases(self) -> dict[str, float]:
         """Seconds per phase, summing to all the time since the start."""

@@ -40,7 +40,6 @@ class CallbackListProbe:
         wrap(CallbackList, "on_epoch_begin", self._on_epoch_begin)
         wrap(CallbackList, "on_epoch_end", self._on_epoch_end)
         wrap(CallbackList, "on_train_end", lambda original: self._hook(original, acc.HOOKS))
-        wrap(CallbackList, "on_train_batch_begin", self._on_train_batch_begin)
         wrap(CallbackList, "on_train_batch_end", self._on_train_batch_end)
         wrap(python_utils, "pythonify_logs", self.sync)
 
@@ -123,42 +122,19 @@ class CallbackListProbe:
 
         return on_epoch_end
 
-    def _on_train_batch_begin(self, original: Any) -> Callable[..., Any]:
-        account, recorder = self.account, self.recorder
-
-        def on_train_batch_begin(callbacks: Any, batch: int, logs: Any = None) -> Any:
-            if not recorder.mine():
-                return original(callbacks, batch, logs)
-            if account.top == acc.BETWEEN:
-                account.switch(acc.LOOP)
-            account.enter(acc.CALLBACK)
-            try:
-                return original(callbacks, batch, logs)
-            except BaseException as error:
-                hide(error)
-                raise
-            finally:
-                account.leave()
-
-        return on_train_batch_begin
-
     def _on_train_batch_end(self, original: Any) -> Callable[..., Any]:
-        tracker, account, recorder = self.tracker, self.account, self.recorder
+        """Count the step.  The callbacks' own time is told by their timers, the results' by `sync`."""
+        tracker, recorder = self.tracker, self.recorder
 
         def on_train_batch_end(callbacks: Any, batch: int, logs: Any = None) -> Any:
-            if not recorder.mine():
-                return original(callbacks, batch, logs)
-            account.enter(acc.CALLBACK)
             try:
                 result = original(callbacks, batch, logs)
             except BaseException as error:
                 hide(error)
                 raise
-            finally:
-                account.leave()
             call = tracker.fitting
-            if call is not None and call.in_loop:
-                tracker.step_done(call, call.info.get("steps_per_execution", 1))
+            if call is not None and call.in_loop and recorder.mine():
+                tracker.step_done(call, call.steps_per_row)
             return result
 
         return on_train_batch_end

@@ -24,6 +24,8 @@ HOOKS = (
     "on_test_batch_end", "on_predict_begin", "on_predict_end", "on_predict_batch_begin", "on_predict_batch_end",
 )  # fmt: skip
 
+_IN_STEP = frozenset({acc.LOOP, acc.BETWEEN})
+"""On top of the account while Keras's loop over batches calls its callbacks."""
 _NESTED = (acc.SAVING, acc.COMPILING, acc.IMPORTS, acc.VALIDATION)
 
 
@@ -90,8 +92,8 @@ class CallbackTimer:
     def _timed(self, original: Any, hook: str, label: str, builtin: bool, site: Site | None) -> Callable[..., Any]:
         recorder = self._recorder
         clock = recorder.clock
-        totals = recorder.account.totals
-        settle = recorder.account.settle
+        account = recorder.account
+        totals, settle = account.totals, account.settle
         get_ident = threading.get_ident
         here: HookTime | None = None
         a, b, c, d = _NESTED
@@ -102,7 +104,8 @@ class CallbackTimer:
             if not recorder.live:
                 return original(*args, **kwargs)
             mine = get_ident() == recorder.owner
-            start = settle() if mine else clock()
+            inside = mine and account.top in _IN_STEP
+            start = account.enter(acc.CALLBACK) if inside else settle() if mine else clock()
             nested = totals[a] + totals[b] + totals[c] + totals[d]
             try:
                 return original(*args, **kwargs)
@@ -110,7 +113,7 @@ class CallbackTimer:
                 hide(error)
                 raise
             finally:
-                spent = (settle() if mine else clock()) - start
+                spent = (account.leave() if inside else settle() if mine else clock()) - start
                 if mine:
                     if here is None:
                         here = self._time(label, hook, site, builtin, threaded=False)

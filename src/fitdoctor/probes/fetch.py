@@ -25,14 +25,15 @@ class TimedIterator:
         return self
 
     def __next__(self) -> Any:
-        call = self._tracker.current
+        tracker = self._tracker
+        call = tracker.fitting or tracker.loop
         if call is None or not call.in_loop or not self._recorder.mine():
             return next(self._source)
         account = self._account
         account.enter(acc.FETCH)
         try:
             batch = next(self._source)
-            if call.info.get("run_eagerly"):
+            if call.keeps_batch:
                 call.batch = batch
             return batch
         except BaseException as error:

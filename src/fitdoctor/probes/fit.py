@@ -145,7 +145,8 @@ class FitProbe:
             raise
         finally:
             tracker.end(call, depth)
-        tracker.on_step(call)
+        if tracker.on_step is not None:
+            tracker.on_step(call)
         return result
 
     def _train_on_batch(self, original: Any) -> Callable[..., Any]:
@@ -176,6 +177,8 @@ class FitProbe:
 
     def _begin_training(self, call: ActiveCall, model: Any) -> None:
         call.info.update(_of_model(model))
+        call.steps_per_row = call.info["steps_per_execution"]
+        call.keeps_batch = call.info["run_eagerly"]
         self._time_train_function(model, call)
 
     # --- the train function -----------------------------------------------------------------------
@@ -199,9 +202,12 @@ class FitProbe:
         drainer = self._drainer
 
         def train_function(*args: Any) -> Any:
-            call = tracker.current
+            call = tracker.fitting or tracker.loop
             if call is None or not call.in_loop or not recorder.mine():
                 return original(*args)
+            if account.top == acc.BETWEEN:
+                # The epoch's iterator is made: from here on the loop's own time is the steps'.
+                account.switch(acc.LOOP)
             if drainer is not None:
                 return drainer.run(original, args, call)
             account.enter(acc.RUN)

@@ -36,7 +36,8 @@ class GraphClocks:
 
     def __init__(self) -> None:
         self._variable: Any = None
-        self.after_fetch: Any = None
+        self.fetched: tuple[Any, Any] | None = None
+        """Timestamps around the fetch whose step is being traced."""
 
     def variable(self) -> Any:
         """Return the variable, made outside of the graph that is being traced."""
@@ -129,14 +130,20 @@ class TensorFlowInput:
                     call.batch = data
                 if not recorder.live or making.clocks is not clocks or tf.executing_eagerly():
                     return one_step(data)
-                before = clocks.after_fetch
-                if before is None or before.graph is not tf.compat.v1.get_default_graph():
+                fetched, clocks.fetched = clocks.fetched, None
+                if fetched is not None and fetched[0].graph is not tf.compat.v1.get_default_graph():
+                    fetched = None
+                if fetched is None:
                     with tf.control_dependencies(_ops(data)):
                         before = tf.timestamp()
+                    waited, fetches = _zero(), _zero()
+                else:
+                    start, before = fetched
+                    waited, fetches = before - start, _one()
                 outputs = one_step(data)
                 with tf.control_dependencies(_ops(outputs)):
                     spent = tf.timestamp() - before
-                clocks.variable().assign_add(tf.stack([_zero(), _zero(), spent, _one()]), read_value=False)
+                clocks.variable().assign_add(tf.stack([waited, fetches, spent, _one()]), read_value=False)
                 return outputs
 
             return timed
@@ -146,10 +153,11 @@ class TensorFlowInput:
     def _iterators(self) -> None:
         from tensorflow.python.data.ops import iterator_ops
 
-        self.patches.wrap(iterator_ops.OwnedIterator, "_next_internal", self._fetch)
-        self.patches.wrap(iterator_ops.OwnedIterator, "get_next_as_optional", self._fetch)
+        wrap = self.patches.wrap
+        wrap(iterator_ops.OwnedIterator, "_next_internal", lambda original: self._fetch(original, optional=False))
+        wrap(iterator_ops.OwnedIterator, "get_next_as_optional", lambda original: self._fetch(original, optional=True))
 
-    def _fetch(self, original: Any) -> Callable[..., Any]:
+    def _fetch(self, original: Any, optional: bool) -> Callable[..., Any]:
         tracker, account, recorder, making = self.tracker, self.account, self.recorder, self._making
         context = sys.modules["tensorflow.python.eager.context"]
 
@@ -169,18 +177,22 @@ class TensorFlowInput:
             clocks = making.clocks
             if clocks is None or not recorder.live:
                 return original(iterator)
-            return self._timed_fetch(original, iterator, clocks)
+            return self._timed_fetch(original, iterator, clocks, optional)
 
         return fetch
 
-    def _timed_fetch(self, original: Any, iterator: Any, clocks: GraphClocks) -> Any:
+    def _timed_fetch(self, original: Any, iterator: Any, clocks: GraphClocks, optional: bool) -> Any:
         tf = sys.modules["tensorflow"]
         start = tf.timestamp()
         with tf.control_dependencies([start.op]):
             data = original(iterator)
         with tf.control_dependencies(_ops(data)):
-            clocks.after_fetch = after = tf.timestamp()
-        clocks.variable().assign_add(tf.stack([after - start, _one(), _zero(), _zero()]), read_value=False)
+            after = tf.timestamp()
+        if optional:
+            # Several steps per execution: the step is traced in another graph, or may not follow at all.
+            clocks.variable().assign_add(tf.stack([after - start, _one(), _zero(), _zero()]), read_value=False)
+        else:
+            clocks.fetched = (start, after)
         return data
 
     def _look(self, call: ActiveCall) -> None:

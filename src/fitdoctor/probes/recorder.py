@@ -57,25 +57,9 @@ class Recorder:
 
     # --- what probes call -------------------------------------------------------------------------
 
-    def step(self, call: int, epoch: int, step: int, count: int, start_ns: int, parts: list[int], flags: int) -> None:
-        """Keep one row of the steps table."""
-        wall = parts[0] + parts[1] + parts[2] + parts[3] + parts[4] + parts[5]
-        self._steps.append(
-            (
-                call,
-                epoch,
-                step,
-                count,
-                start_ns,
-                wall,
-                parts[0],
-                parts[1],
-                parts[2],
-                parts[3],
-                parts[4],
-                flags,
-            )
-        )
+    def step(self, row: tuple[int, ...]) -> None:
+        """Keep one row of the steps table, its columns in order."""
+        self._steps.append(row)
 
     def add(self, table: str, row: Sequence[Any]) -> None:
         """Keep one row of a table that only grows."""

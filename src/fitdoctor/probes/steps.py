@@ -33,9 +33,9 @@ class ActiveCall:
     """One call of `fit`, `evaluate`, … or one hand-written loop, while it runs."""
 
     __slots__ = (
-        "batch", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info", "kind",
-        "last_result", "parent", "rows", "rows_at_iterator", "shared", "site", "start_ns", "steady", "step",
-        "step_start_ns", "steps_end_ns", "validation_ns", "warmth",
+        "batch", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info", "keeps_batch", "kind",
+        "last_result", "op_by_op", "parent", "rows", "rows_at_iterator", "shared", "site", "start_ns", "steady", "step",
+        "step_start_ns", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
     )  # fmt: skip
 
     def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
@@ -49,17 +49,20 @@ class ActiveCall:
         self.epoch = 0
         self.step = 0
         self.rows = 0
+        self.steps_per_row = 1
         self.rows_at_iterator = 0
         self.steady = 0
         self.count = 1
         self.compiles = 0
         self.in_loop = False
+        self.op_by_op = False
         self.shared = False
         self.epoch_start_ns = start_ns
         self.step_start_ns = start_ns
         self.steps_end_ns: int | None = None
         self.validation_ns = 0
         self.last_result: Any = None
+        self.keeps_batch = False
         self.batch: Any = None
         """The last batch, kept only where the step runs op by op: the lab measures with it."""
         self.warmth = [0]
@@ -95,6 +98,8 @@ class Tracker:
         self.recorder = recorder
         self.account = recorder.account
         self.stack: list[ActiveCall] = []
+        self.fitting: ActiveCall | None = None
+        """The `fit` that is running, if one is."""
         self.loop: ActiveCall | None = None
         """The hand-written loop that is running, if one was recognised."""
         self.steady_steps = 0
@@ -106,7 +111,7 @@ class Tracker:
         """Told once, when the first training begins."""
         self.turns_before = 0
         """Turns of the account before the first step: imports, mostly."""
-        self.on_step: Callable[[ActiveCall], None] = lambda call: None
+        self.on_step: Callable[[ActiveCall], None] | None = None
         """Told after every step: decides whether enough was seen."""
         self.after_rows: list[Callable[[ActiveCall], None]] = []
         """Probes that look at the framework now and then, between two steps."""
@@ -122,11 +127,6 @@ class Tracker:
     def current(self) -> ActiveCall | None:
         """The innermost call that is running."""
         return self.stack[-1] if self.stack else self.loop
-
-    @property
-    def fitting(self) -> ActiveCall | None:
-        """The `fit` that is running, if one is."""
-        return next((call for call in reversed(self.stack) if call.kind == "fit"), None)
 
     def claim(self) -> bool:
         """Make the calling thread the observed one if nothing is being observed on another; tell whether it is."""
@@ -163,6 +163,7 @@ class Tracker:
         self.stack.append(call)
         self.calls_seen += 1
         if kind == "fit":
+            self.fitting = call
             self._training_begins()
         if kind == "fit" and not call.shared:
             self.save(call)
@@ -187,6 +188,8 @@ class Tracker:
             self.stack.pop()
         elif call in self.stack:
             del self.stack[self.stack.index(call) :]
+        if self.fitting is call:
+            self.fitting = None
         call.last_result = None
         self.save(call)
         if not self.stack and self.loop is None and call.kind in ("fit", "train_on_batch"):
@@ -241,49 +244,59 @@ class Tracker:
         """Note that `on_epoch_end` has returned."""
         self.epochs_seen += 1
         self._save_epoch(call, self.account.settle())
-        self.on_step(call)
+        if self.on_step is not None:
+            self.on_step(call)
 
     def _save_epoch(self, call: ActiveCall, end_ns: int | None) -> None:
         row = (call.id, call.epoch, call.epoch_start_ns, call.steps_end_ns, call.validation_ns, end_ns)
         self.recorder.put("epochs", (call.id, call.epoch), row)
 
-    @_lets_go
     def step_done(self, call: ActiveCall, count: int) -> None:
-        """Note the end of a step; decides whether it was a steady one."""
+        """Note the end of a step; decides whether it was a steady one.  Called once per step: every line counts."""
         account = self.account
-        recorder = self.recorder
         account.enter(acc.OWN)
-        flags = self._extra_flags
-        if recorder.compiles != call.compiles or call.warmth[0] < UNSTEADY_STEPS:
-            flags |= Steps.WARMUP
-            call.compiles = recorder.compiles
-            call.warmth[0] += 1
-        self._extra_flags = 0
-        self._commit(call, count, flags)
-        for look in self.after_rows:
-            look(call)
-        self.on_step(call)
+        try:
+            flags = self._extra_flags
+            if self.recorder.compiles != call.compiles or call.warmth[0] < UNSTEADY_STEPS:
+                flags |= Steps.WARMUP
+                call.compiles = self.recorder.compiles
+                call.warmth[0] += 1
+            self._extra_flags = 0
+            self._commit(call, count, flags)
+            for look in self.after_rows:
+                look(call)
+            if self.on_step is not None:
+                self.on_step(call)
+        except Exception as error:
+            self.recorder.fail("steps", error)
         call.step_start_ns = account.leave()
 
     def _commit(self, call: ActiveCall, count: int, flags: int) -> None:
         account = self.account
         parts = account.step()
-        if call.kind == "loop" and not call.info.get("compiled", True):
-            # Op by op: Python and kernels take turns in the user's own lines.
+        if call.op_by_op:
+            # Python and kernels take turns in the user's own lines.
             parts[acc.RUN] += parts[acc.LOOP]
             parts[acc.LOOP] = 0
-        warmup = flags & Steps.WARMUP
-        account.commit(acc.COMPILING if warmup else acc.STEADY, parts)
-        self.recorder.step(call.id, call.epoch, call.step, count, call.step_start_ns, parts, flags)
+        fetch, transfer, run, callbacks, sync, loop = parts
+        wall = fetch + transfer + run + callbacks + sync + loop
+        row = (
+            call.id, call.epoch, call.step, count, call.step_start_ns, wall, fetch, transfer, run, callbacks, sync,
+            flags,
+        )  # fmt: skip
+        self.recorder.step(row)
         call.rows += 1
         call.step += count
+        if flags & Steps.WARMUP:
+            account.totals[acc.COMPILING] += wall
+        else:
+            account.totals[acc.STEADY] += wall
+            call.steady += count
+            self.steady_steps += count
+            self.steady_ns += wall
         if self.first_step_ns is None:
             self.first_step_ns = account.settle()
             self.turns_before = account.turns
-        if not warmup:
-            call.steady += count
-            self.steady_steps += count
-            self.steady_ns += parts[0] + parts[1] + parts[2] + parts[3] + parts[4] + parts[5]
 
     def flag_next(self, flag: int) -> None:
         """Mark the step that is running."""
@@ -298,6 +311,7 @@ class Tracker:
         self._ids += 1
         call = ActiveCall(self._ids, kind, site, None, account.settle())
         call.info.update(info)
+        call.op_by_op = kind == "loop" and not info.get("compiled", True)
         call.in_loop = True
         call.compiles = self.recorder.compiles
         account.rebase(acc.LOOP)
