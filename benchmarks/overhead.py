@@ -86,7 +86,8 @@ def main() -> int:
     print(f"{'observer':12} {'backend':11} {'step':>9}   {'cost per step, 95 % interval':32} {'of the step':>22}")
     for observer, backend, size in lines:
         if any(
-            want and want != have for want, have in zip((args.only, args.backend, args.size), (observer, backend, size))
+            want and want != have
+            for want, have in zip((args.only, args.backend, args.size), (observer, backend, size), strict=True)
         ):
             continue
         if observer == "traceml" and importlib.util.find_spec("traceml_ai") is None:

@@ -51,92 +51,95 @@ PHASE_OF: Final = {
 
 
 class Account:
-    """A stack of buckets and the time each has owned."""
+    """A stack of buckets and the time each has owned.
 
-    __slots__ = ("_clock", "_last", "_marks", "_stack", "totals", "turns")
+    The fields are open: what runs once or more per step does in place what `enter`, `leave` and `step` do.
+    """
+
+    __slots__ = ("clock", "last", "marks", "stack", "totals", "turns")
 
     def __init__(self, start_ns: int, clock: Callable[[], int] = time.perf_counter_ns) -> None:
-        self._clock = clock
-        self._last = start_ns
-        self._stack = [SETUP]
-        self._marks = [0] * len(STEP_BUCKETS)
+        self.clock = clock
+        self.last = start_ns
+        self.stack = [SETUP]
+        self.marks = [0] * len(STEP_BUCKETS)
         self.totals = [0] * _SIZE
         self.turns = 0
         """How often a bucket changed: what our own bookkeeping costs is proportional to it."""
 
     def enter(self, bucket: int) -> int:
         """Let `bucket` own the time from now on; returns the time."""
-        now = self._clock()
-        stack = self._stack
-        self.totals[stack[-1]] += now - self._last
-        self._last = now
+        now = self.clock()
+        stack = self.stack
+        self.totals[stack[-1]] += now - self.last
+        self.last = now
         stack.append(bucket)
         self.turns += 1
         return now
 
     def leave(self) -> int:
         """Give the time back to whoever owned it before; returns the time."""
-        now = self._clock()
-        stack = self._stack
-        self.totals[stack[-1]] += now - self._last
-        self._last = now
+        now = self.clock()
+        stack = self.stack
+        self.totals[stack[-1]] += now - self.last
+        self.last = now
         if len(stack) > 1:
             stack.pop()
         return now
 
     def switch(self, bucket: int) -> int:
         """Replace the owner on top."""
-        now = self._clock()
-        self.totals[self._stack[-1]] += now - self._last
-        self._last = now
-        self._stack[-1] = bucket
+        now = self.clock()
+        self.totals[self.stack[-1]] += now - self.last
+        self.last = now
+        self.stack[-1] = bucket
         return now
 
     def settle(self) -> int:
         """Bring the totals up to date; returns the time."""
-        now = self._clock()
-        self.totals[self._stack[-1]] += now - self._last
-        self._last = now
+        now = self.clock()
+        self.totals[self.stack[-1]] += now - self.last
+        self.last = now
         return now
 
     @property
     def depth(self) -> int:
         """How many owners are on the stack."""
-        return len(self._stack)
+        return len(self.stack)
 
     @property
     def top(self) -> int:
         """Who owns the time now."""
-        return self._stack[-1]
+        return self.stack[-1]
 
     def unwind(self, depth: int) -> None:
         """Drop owners left behind by an exception."""
         self.settle()
-        del self._stack[max(depth, 1) :]
+        del self.stack[max(depth, 1) :]
 
     def rebase(self, bucket: int) -> None:
         """Replace the owner at the very bottom: what the script does outside of everything else."""
         self.settle()
-        self._stack[0] = bucket
+        self.stack[0] = bucket
 
     def move(self, bucket: int, amount_ns: int) -> None:
         """Hand time that the top owner was just credited with to another bucket."""
         self.settle()
-        top = self._stack[-1]
+        top = self.stack[-1]
         amount_ns = max(0, min(amount_ns, self.totals[top]))
         self.totals[top] -= amount_ns
         self.totals[bucket] += amount_ns
 
     def step(self) -> list[int]:
         """Return what each step bucket has owned since the last call, and start the next step."""
-        a, b, c, d, e, f = self._marks
-        u, v, w, x, y, z = self._marks = self.totals[:6]
+        a, b, c, d, e, f = self.marks
+        u, v, w, x, y, z = self.marks = self.totals[:6]
         return [u - a, v - b, w - c, x - d, y - e, z - f]
 
     def reclassify(self, bucket: int) -> None:
         """Give what the step buckets have owned since the last step to another bucket: no step came of it."""
         self.settle()
-        for i, mark in enumerate(self._marks):
+        for i, mark in enumerate(self.marks):
             self.totals[bucket] += self.totals[i] - mark
             self.totals[i] = mark
 
@@ -148,6 +151,6 @@ class Account:
         for bucket, phase in PHASE_OF.items():
             seconds[phase] += totals[bucket] / 1e9
         # Steps in progress are in the step buckets but not yet committed to a phase.
-        pending = sum(totals[i] - mark for i, mark in enumerate(self._marks))
+        pending = sum(totals[i] - mark for i, mark in enumerate(self.marks))
         seconds["steady steps"] += pending / 1e9
         return seconds

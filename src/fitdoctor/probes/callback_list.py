@@ -6,6 +6,7 @@ The list's own methods are wrapped; nothing is added to it, so that Keras dispat
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from fitdoctor.probes import account as acc
@@ -133,7 +134,7 @@ class CallbackListProbe:
                 hide(error)
                 raise
             call = tracker.fitting
-            if call is not None and call.in_loop and recorder.mine():
+            if call is not None and call.in_loop and recorder.live and get_ident() == recorder.owner:
                 tracker.step_done(call, call.steps_per_row)
             return result
 
@@ -144,8 +145,10 @@ class CallbackListProbe:
         tracker, account, recorder = self.tracker, self.account, self.recorder
 
         def pythonify_logs(logs: Any) -> Any:
-            call = tracker.current
-            if not logs or call is None or not call.in_loop or not recorder.mine():
+            if not logs or not recorder.live or get_ident() != recorder.owner:
+                return original(logs)
+            call = tracker.fitting or tracker.loop
+            if call is None or not call.in_loop:
                 return original(logs)
             account.enter(acc.SYNC)
             try:

@@ -29,10 +29,10 @@ class Drainer:
         self._tracker = tracker
         self._wait = wait
         self._samples = 0
-        self._since = 0
         self._last_ns = 0
-        self._seen: tuple[int, int] = (0, 0)
-        tracker.drain = wait
+        self.countdown = EARLY_EVERY
+        """Train function calls until the next one that may be sampled."""
+        tracker.drain = self._drain
 
     @classmethod
     def of(cls, backend: str, tracker: Tracker) -> Drainer | None:
@@ -45,19 +45,14 @@ class Drainer:
             return cls(tracker, _wait_tensorflow)
         return None
 
-    def due(self, now_ns: int) -> bool:
-        """Decide whether to sample the step that is about to run."""
-        self._since += 1
-        if self._samples < EARLY_SAMPLES:
-            return self._since >= EARLY_EVERY
-        return self._since >= LATE_EVERY and now_ns - self._last_ns >= LATE_SECONDS * 1e9
-
     def run(self, original: Any, args: tuple[Any, ...], call: ActiveCall) -> Any:
-        """Run one train function call, now and then with the device awaited before and after."""
+        """Run one train function call with the device awaited before and after, if the time for it has come."""
         tracker = self._tracker
         account = tracker.account
         clock = tracker.recorder.clock
-        sampled = self.due(clock()) and call.warmth[0] >= 2
+        early = self._samples < EARLY_SAMPLES
+        self.countdown = EARLY_EVERY if early else LATE_EVERY
+        sampled = call.warmth[0] >= 2 and (early or clock() - self._last_ns >= LATE_SECONDS * 1e9)
         if sampled and call.last_result is not None:
             tracker.settle_device(call)
         if not sampled:
@@ -69,7 +64,7 @@ class Drainer:
                 raise
             finally:
                 account.leave()
-            call.last_result = _light(result)
+            call.last_result = result
             return result
         tracker.flag_next(Steps.DRAINED)
         fetched = account.totals[acc.FETCH]
@@ -86,10 +81,12 @@ class Drainer:
         fetched = account.totals[acc.FETCH] - fetched
         call.last_result = None
         self._samples += 1
-        self._since = 0
         self._last_ns = done
         tracker.recorder.add("drained", (call.id, call.rows, launched - start - fetched, done - start - fetched))
         return result
+
+    def _drain(self, result: Any) -> None:
+        self._wait(_light(result))
 
     def _await(self, result: Any) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import get_ident
 from typing import Any
 
 from fitdoctor.probes import account as acc
@@ -25,22 +26,29 @@ class TimedIterator:
         return self
 
     def __next__(self) -> Any:
-        tracker = self._tracker
+        tracker, recorder = self._tracker, self._recorder
         call = tracker.fitting or tracker.loop
-        if call is None or not call.in_loop or not self._recorder.mine():
+        if call is None or not call.in_loop or not recorder.live or get_ident() != recorder.owner:
             return next(self._source)
         account = self._account
-        account.enter(acc.FETCH)
+        stack, totals, clock = account.stack, account.totals, account.clock
+        now = clock()
+        totals[stack[-1]] += now - account.last
+        account.last = now
+        stack.append(acc.FETCH)
         try:
             batch = next(self._source)
-            if call.keeps_batch:
-                call.batch = batch
-            return batch
         except BaseException as error:
+            account.leave()
             hide(error)
             raise
-        finally:
-            account.leave()
+        now = clock()
+        totals[acc.FETCH] += now - account.last
+        account.last = now
+        stack.pop()
+        if call.keeps_batch:
+            call.batch = batch
+        return batch
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)

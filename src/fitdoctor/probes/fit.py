@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from fitdoctor.probes import account as acc
@@ -201,23 +202,37 @@ class FitProbe:
             self._drainer, self._drainer_known = Drainer.of(self.backend, tracker), True
         drainer = self._drainer
 
+        totals, clock = account.totals, account.clock
+
         def train_function(*args: Any) -> Any:
             call = tracker.fitting or tracker.loop
-            if call is None or not call.in_loop or not recorder.mine():
+            if call is None or not call.in_loop or not recorder.live or get_ident() != recorder.owner:
                 return original(*args)
-            if account.top == acc.BETWEEN:
+            stack = account.stack
+            if stack[-1] == acc.BETWEEN:
                 # The epoch's iterator is made: from here on the loop's own time is the steps'.
                 account.switch(acc.LOOP)
             if drainer is not None:
-                return drainer.run(original, args, call)
-            account.enter(acc.RUN)
+                drainer.countdown -= 1
+                if drainer.countdown <= 0:
+                    return drainer.run(original, args, call)
+            now = clock()
+            totals[stack[-1]] += now - account.last
+            account.last = now
+            stack.append(acc.RUN)
             try:
-                return original(*args)
+                result = original(*args)
             except BaseException as error:
+                account.leave()
                 hide(error)
                 raise
-            finally:
-                account.leave()
+            now = clock()
+            totals[acc.RUN] += now - account.last
+            account.last = now
+            stack.pop()
+            if drainer is not None:
+                call.last_result = result
+            return result
 
         train_function.fitdoctor_warmth = [0]  # type: ignore[attr-defined]
         return train_function

@@ -66,7 +66,6 @@ class TensorFlowInput:
         self._making = _Making()
         self._clocks: GraphClocks | None = None
         """Of the train function that ran last."""
-        self._last_read_ns = 0
         self._reads = 0
         self._pyfuncs: dict[Any, list[Any]] = {}
         tracker.after_rows.append(self._look)
@@ -101,7 +100,10 @@ class TensorFlowInput:
             def train_function(iterator: Any) -> Any:
                 if not recorder.live:
                     return function(iterator)
-                self._clocks = making.clocks = clocks
+                if self._clocks is not clocks:
+                    self._clocks = clocks
+                    self.tracker.look_at_ns = 0
+                making.clocks = clocks
                 try:
                     return function(iterator)
                 except BaseException as error:
@@ -197,14 +199,10 @@ class TensorFlowInput:
 
     def _look(self, call: ActiveCall) -> None:
         """Read the clocks between two steps, now and then."""
-        clocks = self._clocks
-        if clocks is None:
-            return
-        now = self.account.settle()
-        if now - self._last_read_ns < (READ_EVERY_NS if self._reads < EARLY_READS else LATE_EVERY_NS):
-            return
         self._reads += 1
         self.read(call)
+        every = READ_EVERY_NS if self._reads < EARLY_READS else LATE_EVERY_NS
+        self.tracker.look_at_ns = self.recorder.clock() + every
 
     def read(self, call: ActiveCall) -> None:
         """Read the clocks now."""
@@ -215,7 +213,7 @@ class TensorFlowInput:
         try:
             seen = clocks.read()
         finally:
-            self._last_read_ns = self.account.leave()
+            self.account.leave()
         if seen is not None:
             wait, _, compute, steps = seen
             row = (call.id, call.rows, round(steps), int(wait * 1e9), int(compute * 1e9), time.thread_time_ns())

@@ -253,7 +253,10 @@ class LoopProbe:
         loop = tracker.loop if known else None
         self._running.append(function)
         try:
-            if loop is not None and (drainer := self._drainer("jax")) is not None:
+            drainer = self._drainer("jax") if loop is not None else None
+            if drainer is not None:
+                drainer.countdown -= 1
+            if loop is not None and drainer is not None and drainer.countdown <= 0:
                 result = drainer.run(lambda *a: function(*a, **kwargs), args, loop)
             else:
                 if loop is not None:

@@ -33,9 +33,9 @@ class ActiveCall:
     """One call of `fit`, `evaluate`, … or one hand-written loop, while it runs."""
 
     __slots__ = (
-        "batch", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info", "keeps_batch", "kind",
-        "last_result", "op_by_op", "parent", "rows", "rows_at_iterator", "shared", "site", "start_ns", "steady", "step",
-        "step_start_ns", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
+        "batch", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info", "keeps_batch",
+        "kind", "last_result", "op_by_op", "parent", "rows", "rows_at_iterator", "shared", "site", "start_ns", "steady",
+        "step", "step_start_ns", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
     )  # fmt: skip
 
     def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
@@ -114,7 +114,8 @@ class Tracker:
         self.on_step: Callable[[ActiveCall], None] | None = None
         """Told after every step: decides whether enough was seen."""
         self.after_rows: list[Callable[[ActiveCall], None]] = []
-        """Probes that look at the framework now and then, between two steps."""
+        """Probes that look at the framework now and then, between two steps: from `look_at_ns` on."""
+        self.look_at_ns: float = float("inf")
         self.drain: Callable[[Any], None] | None = None
         """Waits for an asynchronous device, where there is one."""
         self._ids = 0
@@ -254,7 +255,9 @@ class Tracker:
     def step_done(self, call: ActiveCall, count: int) -> None:
         """Note the end of a step; decides whether it was a steady one.  Called once per step: every line counts."""
         account = self.account
-        account.enter(acc.OWN)
+        totals = account.totals
+        now = account.clock()
+        totals[account.stack[-1]] += now - account.last
         try:
             flags = self._extra_flags
             if self.recorder.compiles != call.compiles or call.warmth[0] < UNSTEADY_STEPS:
@@ -263,40 +266,66 @@ class Tracker:
                 call.warmth[0] += 1
             self._extra_flags = 0
             self._commit(call, count, flags)
-            for look in self.after_rows:
-                look(call)
+            if now >= self.look_at_ns:
+                account.last = now
+                account.enter(acc.OWN)
+                for look in self.after_rows:
+                    look(call)
+                now = account.leave()
             if self.on_step is not None:
+                account.last = now
                 self.on_step(call)
         except Exception as error:
             self.recorder.fail("steps", error)
-        call.step_start_ns = account.leave()
+        call.step_start_ns = end = account.clock()
+        # What we did since belongs to us, not to the next step.
+        totals[acc.OWN] += end - now
+        account.last = end
 
     def _commit(self, call: ActiveCall, count: int, flags: int) -> None:
-        account = self.account
-        parts = account.step()
+        totals = self.account.totals
+        a, b, c, d, e, f = self.account.marks
+        fetch, transfer, run, callbacks, sync, loop = self.account.marks = totals[:6]
+        fetch, transfer, run, callbacks, sync, loop = (
+            fetch - a,
+            transfer - b,
+            run - c,
+            callbacks - d,
+            sync - e,
+            loop - f,
+        )
+        wall = fetch + transfer + run + callbacks + sync + loop
         if call.op_by_op:
             # Python and kernels take turns in the user's own lines.
-            parts[acc.RUN] += parts[acc.LOOP]
-            parts[acc.LOOP] = 0
-        fetch, transfer, run, callbacks, sync, loop = parts
-        wall = fetch + transfer + run + callbacks + sync + loop
-        row = (
-            call.id, call.epoch, call.step, count, call.step_start_ns, wall, fetch, transfer, run, callbacks, sync,
-            flags,
-        )  # fmt: skip
-        self.recorder.step(row)
+            run += loop
+        self.recorder.step(
+            (
+                call.id,
+                call.epoch,
+                call.step,
+                count,
+                call.step_start_ns,
+                wall,
+                fetch,
+                transfer,
+                run,
+                callbacks,
+                sync,
+                flags,
+            )
+        )
         call.rows += 1
         call.step += count
         if flags & Steps.WARMUP:
-            account.totals[acc.COMPILING] += wall
+            totals[acc.COMPILING] += wall
         else:
-            account.totals[acc.STEADY] += wall
+            totals[acc.STEADY] += wall
             call.steady += count
             self.steady_steps += count
             self.steady_ns += wall
         if self.first_step_ns is None:
-            self.first_step_ns = account.settle()
-            self.turns_before = account.turns
+            self.first_step_ns = self.recorder.clock()
+            self.turns_before = self.account.turns
 
     def flag_next(self, flag: int) -> None:
         """Mark the step that is running."""
