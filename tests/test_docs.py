@@ -129,3 +129,21 @@ def test_every_link_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.framework
+def test_the_python_in_the_readme_runs(workspace: tuple[Path, dict[str, str]]) -> None:
+    folder, env = workspace
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        done = subprocess.run(
+            [sys.executable, "-c", block],
+            cwd=folder,
+            env={**env, "KERAS_BACKEND": "jax"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("One step") == 3, done.stderr

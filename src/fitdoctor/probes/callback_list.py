@@ -18,13 +18,21 @@ from fitdoctor.probes.steps import ActiveCall, Tracker
 class CallbackListProbe:
     """Hooks on `keras.callbacks.CallbackList`."""
 
-    def __init__(self, tracker: Tracker, patches: Patches, begin: Callable[[ActiveCall, Any], None]) -> None:
+    def __init__(
+        self,
+        tracker: Tracker,
+        patches: Patches,
+        begin: Callable[[Any], ActiveCall | None],
+        release: Callable[[], None],
+    ) -> None:
         self.tracker = tracker
         self.account = tracker.account
         self.recorder = tracker.recorder
         self.patches = patches
         self._begin = begin
-        """Told which model is about to be trained."""
+        """Told which model is about to be trained; returns the call that trains it."""
+        self._release = release
+        """Told that a training has ended."""
         self._timers: dict[int, CallbackTimer] = {}
         self.recorder.on_flush.append(self._save)
 
@@ -40,7 +48,7 @@ class CallbackListProbe:
         wrap(CallbackList, "on_train_begin", self._on_train_begin)
         wrap(CallbackList, "on_epoch_begin", self._on_epoch_begin)
         wrap(CallbackList, "on_epoch_end", self._on_epoch_end)
-        wrap(CallbackList, "on_train_end", lambda original: self._hook(original, acc.HOOKS))
+        wrap(CallbackList, "on_train_end", self._on_train_end)
         wrap(CallbackList, "on_train_batch_end", self._on_train_batch_end)
         wrap(python_utils, "pythonify_logs", self.sync)
 
@@ -75,26 +83,38 @@ class CallbackListProbe:
         tracker, hook = self.tracker, self._hook(original, acc.HOOKS)
 
         def on_train_begin(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
-            call = tracker.fitting
-            if call is not None and self.recorder.mine():
+            if self.recorder.live and (tracker.fitting is None or self.recorder.mine()):
                 try:
-                    self._begin_training(call, callbacks)
+                    self._begin_training(callbacks)
                 except Exception as error:
                     self.recorder.fail("callbacks", error)
             return hook(callbacks, *args, **kwargs)
 
         return on_train_begin
 
-    def _begin_training(self, call: ActiveCall, callbacks: Any) -> None:
+    def _begin_training(self, callbacks: Any) -> None:
+        call = self._begin(callbacks.model)
+        if call is None:
+            return
         call.info["async_callbacks"] = bool(getattr(callbacks, "_async_train", False))
         call.info["callbacks"] = [type(callback).__name__ for callback in callbacks.callbacks]
         params = getattr(callbacks, "params", None) or {}
         for key, name in (("epochs", "epochs"), ("steps", "steps_per_epoch")):
             if params.get(key) is not None:
                 call.info[name] = int(params[key])
-        self._begin(call, callbacks.model)
         self._timers[call.id] = CallbackTimer(self.recorder, call.id, callbacks.callbacks)
         self.tracker.save(call)
+
+    def _on_train_end(self, original: Any) -> Callable[..., Any]:
+        hook = self._hook(original, acc.HOOKS)
+
+        def on_train_end(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+            result = hook(callbacks, *args, **kwargs)
+            if self.recorder.mine():
+                self._release()
+            return result
+
+        return on_train_end
 
     def _on_epoch_begin(self, original: Any) -> Callable[..., Any]:
         tracker, hook = self.tracker, self._hook(original, acc.HOOKS)

@@ -34,7 +34,10 @@ class FitProbe:
         self.backend = ""
         self._drainer: Drainer | None = None
         self._drainer_known = False
-        self.callbacks = CallbackListProbe(tracker, patches, self._begin_training)
+        self.callbacks = CallbackListProbe(tracker, patches, self._begin_training, self._release)
+        self._unclaimed: Any = None
+        """The iterator of a `fit` that was called before our hooks were there (see `_begin_training`)."""
+        self._adopted: tuple[ActiveCall, int] | None = None
 
     def attach(self, watch: ImportWatch) -> None:
         """Wait for Keras."""
@@ -157,6 +160,8 @@ class FitProbe:
             if tracker.stack or not tracker.claim():
                 return original(model, *args, **kwargs)
             loop = tracker.loop
+            if loop is not None and loop.info.get("marker") == "fitdoctor.steps":
+                return original(model, *args, **kwargs)  # the user says himself what a step is
             if loop is None or loop.info.get("marker") != "train_on_batch":
                 # The time before the first call is not a step's: the loop begins here.
                 loop = tracker.begin_loop(user_site(), "train_on_batch", marker="train_on_batch", backend=self.backend)
@@ -176,11 +181,37 @@ class FitProbe:
 
         return train_on_batch
 
-    def _begin_training(self, call: ActiveCall, model: Any) -> None:
+    def _begin_training(self, model: Any) -> ActiveCall | None:
+        """Return the `fit` that begins to train.
+
+        In `model.fit(..., callbacks=[fitdoctor.Callback()])` Python looks up `fit` before our hooks are there: such a
+        call is adopted here.
+        """
+        tracker = self.tracker
+        call = tracker.fitting
+        if call is None:
+            if tracker.stack or not tracker.claim():
+                return None
+            depth = self.account.depth
+            call = tracker.begin("fit", user_site(3), acc.SETUP)
+            call.info.update(backend=self.backend, model=type(model).__name__)
+            self._adopted = call, depth
+            if self._unclaimed is not None:
+                self._describe(call, self._unclaimed)
         call.info.update(_of_model(model))
         call.steps_per_row = call.info["steps_per_execution"]
         call.keeps_batch = call.info["run_eagerly"]
         self._time_train_function(model, call)
+        return call
+
+    def _release(self) -> None:
+        """End a `fit` that was adopted."""
+        adopted, self._adopted = self._adopted, None
+        if adopted is not None:
+            self.callbacks.end(adopted[0])
+            self.tracker.end(*adopted)
+            for function in list(self.after_fit):
+                function()
 
     # --- the train function -----------------------------------------------------------------------
 
@@ -188,11 +219,11 @@ class FitProbe:
         function = getattr(model, "train_function", None)
         if function is None:
             return
-        warmth = getattr(function, "fitdoctor_warmth", None)
-        if warmth is None:
-            function = self._timed_run(function)
-            warmth = function.fitdoctor_warmth
+        if getattr(function, "fitdoctor_probe", None) is not self:
+            # New, or left behind by an earlier observation of this process.
+            function = self._timed_run(getattr(function, "fitdoctor_original", function))
             model.train_function = function
+        warmth = function.fitdoctor_warmth
         call.warmth = warmth
 
     def _timed_run(self, original: Any) -> Any:
@@ -234,8 +265,9 @@ class FitProbe:
                 call.last_result = result
             return result
 
-        train_function.fitdoctor_warmth = [0]  # type: ignore[attr-defined]
-        return train_function
+        timed: Any = train_function
+        timed.fitdoctor_warmth, timed.fitdoctor_probe, timed.fitdoctor_original = [0], self, original
+        return timed
 
     # --- input ------------------------------------------------------------------------------------
 
@@ -251,16 +283,21 @@ class FitProbe:
         def __init__(iterator: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(iterator, *args, **kwargs)
             call = tracker.fitting
-            if call is not None and "adapter" not in call.info and self.recorder.mine():
-                try:
-                    call.info.update(inputs.describe(iterator.data_adapter))
-                    steps = iterator.num_batches
-                    call.info["steps_per_epoch"] = None if steps is None else int(steps)
-                except Exception as error:
-                    call.info.setdefault("adapter", "other")
-                    self.recorder.gap("the kind of input", f"{type(error).__name__}: {error}", "please report it")
+            if call is None:
+                self._unclaimed = iterator
+            elif "adapter" not in call.info and self.recorder.mine():
+                self._describe(call, iterator)
 
         return __init__
+
+    def _describe(self, call: ActiveCall, iterator: Any) -> None:
+        try:
+            call.info.update(inputs.describe(iterator.data_adapter))
+            steps = iterator.num_batches
+            call.info["steps_per_epoch"] = None if steps is None else int(steps)
+        except Exception as error:
+            call.info.setdefault("adapter", "other")
+            self.recorder.gap("the kind of input", f"{type(error).__name__}: {error}", "please report it")
 
     def _enumerate(self, original: Any) -> Callable[..., Any]:
         """Time what it takes to make an epoch's iterator, and time the fetches of Python iterators."""

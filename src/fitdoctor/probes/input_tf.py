@@ -58,7 +58,11 @@ class GraphClocks:
 class TensorFlowInput:
     """Hooks on TensorFlow's iterators, on Keras's TensorFlow trainer and on Python functions in pipelines."""
 
+    current: TensorFlowInput | None = None
+    """The one of the newest observation."""
+
     def __init__(self, tracker: Tracker, patches: Patches) -> None:
+        TensorFlowInput.current = self
         self.tracker = tracker
         self.account = tracker.account
         self.recorder = tracker.recorder
@@ -98,11 +102,14 @@ class TensorFlowInput:
                 making.clocks = None
 
             def train_function(iterator: Any) -> Any:
-                if not recorder.live:
+                # A later observation of this process finds the function, and its clocks, already traced.
+                probe = TensorFlowInput.current or self
+                if not probe.recorder.live:
                     return function(iterator)
-                if self._clocks is not clocks:
-                    self._clocks = clocks
-                    self.tracker.look_at_ns = 0
+                if probe._clocks is not clocks:
+                    probe._clocks = clocks
+                    probe.tracker.look_at_ns = 0
+                making = probe._making
                 making.clocks = clocks
                 try:
                     return function(iterator)
