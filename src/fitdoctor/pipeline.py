@@ -12,10 +12,10 @@ SourceOf = Callable[[Site], "list[str] | None"]
 
 def observe_child(boot: str) -> None:
     """Probes → capture → lab, inside a process made by `fitdoctor run`."""
-    from fitdoctor.capture import session
+    from fitdoctor.capture import child
     from fitdoctor.lab import bench
 
-    session.start_child(boot, bench.run)
+    child.start_child(boot, bench.run)
 
 
 def diagnose_file(path: str | os.PathLike[str]) -> Report:

@@ -43,12 +43,12 @@ def test_the_newest_by_time_not_by_name() -> None:
 
 
 def test_a_new_capture_never_takes_the_name_of_another() -> None:
-    first = places.new_capture_path("/work/my train.py", NOON)
+    first = places.new_capture_path("/some/where/my train.py", NOON)
     assert first.parent == places.runs_folder()
     assert first.name.endswith(f"-my_train{SUFFIX}")
     first.parent.mkdir(parents=True)
     first.touch()
-    second = places.new_capture_path("/work/my train.py", NOON)
+    second = places.new_capture_path("/some/where/my train.py", NOON)
     assert second.name.endswith(f"-my_train-2{SUFFIX}")
 
 

@@ -1,69 +1,40 @@
 """One observed process: probes, recorder and capture file put together, started and ended.
 
-Runs inside the user's process.  `start_child` is what the boot file calls in a process made by `fitdoctor run`;
-`Session` is also what `fitdoctor.watch()` uses.
+Runs inside the user's process, for `fitdoctor run` (see `child.py`) and for `fitdoctor.watch()`.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
 import hashlib
 import importlib.metadata
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fitdoctor._version import __version__
-from fitdoctor.capture import scratch as scratching
 from fitdoctor.capture import store
 from fitdoctor.probes import gil, host
 from fitdoctor.probes import recorder as recording
 from fitdoctor.probes.compiles import CompileProbe
 from fitdoctor.probes.fit import FitProbe
 from fitdoctor.probes.input_tf import TensorFlowInput
-from fitdoctor.probes.install import ImportWatch, Patches, is_users, strip, time_imports
+from fitdoctor.probes.install import ImportWatch, Patches, is_users, time_imports
 from fitdoctor.probes.loops import LoopProbe
 from fitdoctor.probes.recorder import Recorder
 from fitdoctor.probes.saving import SavingProbe
 from fitdoctor.probes.steps import ActiveCall, CapReached, Tracker
 
-BOOT_VARIABLE = "FITDOCTOR_BOOT"
 PACKAGES = ("keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch", "grain", "numpy", "tf-keras")
 DEFAULT_STEPS = 200
 DEFAULT_SECONDS = 8.0
 """Without `--steps`, steady steps are watched at least this long."""
 DEFAULT_BUDGET = 60.0
 MAX_SOURCE = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Boot:
-    """What the launcher tells the child."""
-
-    capture: str
-    started_ns: int
-    whole: bool
-    steps: int | None
-    budget: float
-    redact: bool
-    scratch: str | None
-    script: str
-
-    def dumps(self) -> str:
-        """Write it for the environment of the child."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def loads(cls, text: str) -> Boot:
-        """Read it back."""
-        return cls(**json.loads(text))
 
 
 _current: Session | None = None
@@ -364,66 +335,3 @@ def _end_workers() -> None:
             child.join(2)
             if child.is_alive():
                 child.kill()
-
-
-def start_child(text: str, experiments: Callable[[Session, ActiveCall, Any], None] | None) -> None:
-    """Begin observing in a process made by `fitdoctor run`; called before the script's first line."""
-    boot = Boot.loads(text)
-    writer = store.Writer.reopen(boot.capture)
-    session = Session(
-        writer,
-        boot.started_ns,
-        mode="whole" if boot.whole else "capped",
-        steps=boot.steps,
-        budget=boot.budget,
-        redact=boot.redact,
-        script=boot.script,
-    )
-    _hook_exit(session)
-    if boot.scratch is not None:
-        _redirect(session, Path(boot.scratch))
-    if not boot.whole:
-        session.experiments = experiments
-    session.start()
-
-
-def _hook_exit(session: Session) -> None:
-    """Keep our frames out of the last traceback, and note how the script ended."""
-    ended: dict[str, Any] = {"reason": "finished", "code": 0}
-    previous = sys.excepthook
-
-    def excepthook(kind: type[BaseException], error: BaseException, tb: Any) -> None:
-        ended.update(reason="exception", code=1, error=kind.__name__)
-        strip(error)
-        previous(kind, error, error.__traceback__ or tb)
-
-    sys.excepthook = excepthook
-
-    def at_exit() -> None:
-        session.recorder.meta(error=ended.get("error"))
-        session.finish(str(ended["reason"]), None)
-
-    atexit.register(at_exit)
-
-
-def _redirect(session: Session, root: Path) -> None:
-    """Send what the script saves to a scratch folder."""
-    capture = session.writer.path
-    keep = [capture, *(Path(f"{capture}{tail}") for tail in ("-wal", "-shm", "-journal"))]
-    scratch = scratching.Scratch(root, lambda: session.tracker.current is not None, keep=keep)
-    scratch.install()
-    for module in sorted(scratching.WATCHED):
-        session.watch.when(module, functools.partial(scratch.applied, module))
-    session.tracker.on_training.append(scratch.training_began)
-    told = 0
-
-    def note() -> None:
-        nonlocal told
-        files = scratch.files()
-        if len(files) != told:
-            told = len(files)
-            session.recorder.meta(redirected=files)
-        for gap in scratch.gaps:
-            session.recorder.gap(gap.what, gap.reason, gap.remedy)
-
-    session.recorder.on_flush.append(note)
