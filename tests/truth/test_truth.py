@@ -1,7 +1,7 @@
 """The breakdown against workloads whose cost is known by construction: 3 backends × 6 adapters, reading or computing.
 
 A share must be within 10 % of the truth or within 3 % of the step.  The machine may be shared, and a neighbour that
-takes a core for a second makes any two clocks disagree, so a cell has three attempts; each is a whole new run, judged
+takes a core for a second makes any two clocks disagree, so a cell has five attempts; each is a whole new run, judged
 on its own truth.
 """
 
@@ -32,7 +32,7 @@ CELLS = [
     for kind in ("read", "cpu")
     if kind == "read" or adapter in IN_TURNS[backend]
 ]
-ATTEMPTS = 3
+ATTEMPTS = 5
 
 
 def attempt(doctor: Doctor, backend: str, adapter: str, kind: str) -> list[str]:
