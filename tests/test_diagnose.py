@@ -121,7 +121,7 @@ def test_the_report_speaks_of_its_own_measurement(tmp_path: Path) -> None:
     assert "vary a lot" in notes
     assert "Not seen: GIL: no permission. To see it: allow ptrace." in notes
     assert "ended early (exception)" in notes
-    assert "Watching cost 10.0 µs per step, 0.1 % of it." in notes
+    assert "Watching cost 7.00 µs to 13.0 µs per step, about 0.1 % of it (calibrated)." in notes
 
 
 def test_pauses_are_told(tmp_path: Path) -> None:

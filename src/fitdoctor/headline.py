@@ -157,8 +157,11 @@ def notes(seen: Seen) -> tuple[str, ...]:
         said.append("The script was still running, or was killed: this is what was seen until then.")
     overhead = seen.capture.meta.get("overhead") or {}
     if overhead.get("fraction") is not None:
-        cost = units.duration(float(overhead.get("us_per_step") or 0.0) / 1e6)
-        said.append(f"Watching cost {cost} per step, {units.percent(float(overhead['fraction']))} of it.")
+        mid = float(overhead.get("us_per_step") or 0.0)
+        ends = [float(overhead.get(f"us_per_step_{end}", mid)) / 1e6 for end in ("low", "high")]
+        cost = " to ".join(dict.fromkeys(map(units.duration, ends)))
+        share = units.percent(float(overhead["fraction"]))
+        said.append(f"Watching cost {cost} per step, about {share} of it ({overhead.get('how', 'how is not told')}).")
     else:
         said.append("What watching cost this run is not known.")
     return tuple(dict.fromkeys(said))

@@ -156,12 +156,14 @@ class Steps:
 class Inside:
     """TensorFlow only: cumulative clocks kept inside the compiled train function, read now and then.
 
-    Seconds the graph waited for `iterator.get_next()` and seconds from then to the last op of the step.
+    Time the graph waited for `iterator.get_next()` and from then to the last op of the step.  In a long run they tick
+    in bursts: between two readings that belong together `count` grows as much as `step`.
     """
 
     step: Ints
-    """How many rows of `Steps` had been recorded when the clocks were read."""
+    """The step that came next when the clocks were read."""
     count: Ints
+    """Steps the clocks had seen."""
     wait_ns: Ints
     compute_ns: Ints
     cpu_ns: Ints

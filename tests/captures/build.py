@@ -44,7 +44,13 @@ class Run:
             "environment": {"cores": cores, "gpus": []},
             "account": {"imports": 2.0, "set-up": 1.0, "compiling": 1.0, "steady steps": 5.0},
             "exit": {"code": 0, "reason": "capped"},
-            "overhead": {"us_per_step": 10.0, "fraction": 0.001, "how": "calibrated"},
+            "overhead": {
+                "us_per_step": 10.0,
+                "us_per_step_low": 7.0,
+                "us_per_step_high": 13.0,
+                "fraction": 0.001,
+                "how": "calibrated",
+            },
             **meta,
         }
 
@@ -84,7 +90,7 @@ class Run:
         """Add one call; `steps` per epoch, times per optimizer step."""
         self._calls += 1
         call, start = self._calls, self.clock
-        wait = compute = cpu = rows = 0
+        wait = compute = cpu = rows = done = 0
         next_look = self.clock
         self.clock += int(fixed_ms * MS)
         for epoch in range(epochs):
@@ -105,21 +111,22 @@ class Run:
                 wall = sum(ns.values())
                 if self.backend == "jax" and drains and rows and rows % DRAIN_EVERY == 0:
                     flags |= Steps.DRAINED
-                    self._add("drained", call, rows, ns["host"], ns["compute"])
+                    self._add("drained", call, done, ns["host"], ns["compute"])
                 if self.backend == "jax" and drains:
                     # The launch returns early; the wait for the device shows up as sync.
                     run, ns["sync"] = ns["host"], ns["sync"] + ns["compute"]
                 self._add(
-                    "steps", call, epoch, step, per_row, self.clock, wall, fetch, 0, run, ns["callbacks"],
+                    "steps", call, epoch, done, per_row, self.clock, wall, fetch, 0, run, ns["callbacks"],
                     ns["sync"], flags,
                 )  # fmt: skip
                 self.clock += wall
                 rows += 1
+                done += per_row
                 wait, compute = wait + ns["input"], compute + ns["compute"]
                 cpu += wall - ns["input"] - ns["compute"] - ns["sync"]
                 if inside and rows % SNAPSHOT_EVERY == 0:
                     # The training thread runs for all that is not spent in the graph or blocked.
-                    self._add("inside", call, rows, rows, wait, compute, cpu)
+                    self._add("inside", call, done, done, wait, compute, cpu)
                 if cores_busy is not None and self.clock >= next_look:
                     values = {"cpu_user": cores_busy * self.clock / 1e9, "cpu_system": 0.0, "rss": 10**9}
                     self._add("host", self.clock, json.dumps(values))

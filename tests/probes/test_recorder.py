@@ -7,7 +7,7 @@ from fitdoctor.model import Site, Steps
 from fitdoctor.probes import account as acc
 from fitdoctor.probes import recorder as recording
 from fitdoctor.probes.recorder import Recorder
-from fitdoctor.probes.steps import UNSTEADY_STEPS, Tracker
+from fitdoctor.probes.steps import FOLDED_ROWS, UNSTEADY_STEPS, Tracker
 
 
 class Memory:
@@ -92,8 +92,8 @@ def test_warm_up_steps_are_told_from_steady_ones() -> None:
     for i in range(6):
         clock.now += 5
         if i == 4:
-            recorder.compiles += 1  # a retrace in the middle
-        tracker.step_done(call, 1)
+            tracker.compiled()  # a retrace in the middle
+        tracker.step_done(call)
     tracker.loop_ended(call)
     tracker.end(call, 1)
     recorder.flush()
@@ -112,7 +112,7 @@ def test_the_same_function_is_warm_in_the_next_call() -> None:
         call.warmth = warmth
         tracker.loop_started(call, 0)
         clock.now += 5
-        tracker.step_done(call, 1)
+        tracker.step_done(call)
         tracker.loop_ended(call)
         tracker.end(call, 1)
     assert tracker.steady_steps == 5 - UNSTEADY_STEPS
@@ -136,3 +136,71 @@ def test_many_calls_from_one_line_share_a_row(monkeypatch: Any) -> None:
     import json
 
     assert sum(json.loads(row[9])["total_ns"] for row in rows.values()) == 1000
+
+
+def _a_fit(warm: bool = True) -> tuple[Memory, Clock, Tracker, Any]:
+    sink, clock = Memory(), Clock()
+    tracker = Tracker(Recorder(sink, 0, clock))
+    call = tracker.begin("fit", Site("train.py", 3), acc.SETUP)
+    assert call is not None
+    call.warmth = [UNSTEADY_STEPS] if warm else [0]
+    tracker.loop_started(call, 0)
+    tracker.account.switch(acc.LOOP)
+    return sink, clock, tracker, call
+
+
+def test_many_short_steps_between_two_flushes_share_rows_and_lose_no_time() -> None:
+    sink, clock, tracker, call = _a_fit()
+    for _ in range(1000):
+        start, owned, last = clock.now, tracker.account.totals[acc.LOOP], tracker.account.last
+        clock.now += 5
+        tracker.account.carve(acc.RUN, start, clock.now, owned, last)
+        clock.now += 2
+        tracker.step_done(call)
+    tracker.recorder.flush()
+    rows = sink.tables["steps"]
+    assert len(rows) <= FOLDED_ROWS + 1
+    assert sum(row[3] for row in rows) == tracker.steady_steps == 1000
+    assert sum(row[5] for row in rows) == 7000
+    assert sum(row[8] for row in rows) == 5000
+    assert [row[2] for row in rows] == [sum(row[3] for row in rows[:i]) for i in range(len(rows))]
+    assert [row[4] + row[5] for row in rows[:-1]] == [row[4] for row in rows[1:]]
+    assert tracker.account.totals[acc.STEADY] == 7000
+
+
+def test_a_compilation_between_ordinary_steps_is_a_row_of_its_own() -> None:
+    sink, clock, tracker, call = _a_fit()
+    for i in range(600):
+        clock.now += 5
+        if i == 300:
+            tracker.compiled()
+        tracker.step_done(call)
+    tracker.recorder.flush()
+    flagged = [row for row in sink.tables["steps"] if row[11] & Steps.WARMUP]
+    assert [(row[2], row[3], row[5]) for row in flagged] == [(300, 1, 5)]
+    assert tracker.steady_steps == 599
+
+
+def test_looks_come_when_they_are_due() -> None:
+    _, clock, tracker, call = _a_fit()
+    seen: list[int] = []
+
+    def look(_: Any) -> float:
+        seen.append(call.step)
+        return clock.now + 50
+
+    tracker.looks.append(look)
+    for _ in range(20):
+        clock.now += 10
+        tracker.step_done(call)
+    assert seen == [1, 6, 11, 16]
+
+
+def test_a_hook_that_fails_lets_the_training_go_on() -> None:
+    _, clock, tracker, call = _a_fit()
+    tracker.looks.append(lambda _: 1 / 0)
+    clock.now += 10
+    tracker.step_done(call)
+    assert not tracker.recorder.live
+    tracker.on_training.append(lambda: 1 / 0)
+    assert tracker.begin("fit", None, acc.SETUP) is None

@@ -14,6 +14,9 @@ from fitdoctor.model import PARTS, Call, Capture, Gap, Inside, Interval, Steps
 INLINE = 0.8
 """A launch that lasts this share of the whole step's device time ran the step itself."""
 
+TICKED = 0.9
+"""Clocks in the graph that saw this share of the steps between two readings ran all the time."""
+
 _PYTHON_ADAPTERS = frozenset({"PyDataset", "generator", "DataLoader", "Grain"})
 
 _INLINE = Gap("launch cost", "the runtime ran the step inside its launch", "none on this device")
@@ -40,7 +43,8 @@ def split(capture: Capture, training: Training, *, accelerator: bool) -> Split:
     if windows is not None:
         # Python that prepares batches beside the step is the only Python that can hold the GIL against it.
         python_input = bool(capture.pyfuncs) or training.info.get("adapter") in _PYTHON_ADAPTERS
-        found = _in_graph(windows, python_input=python_input)
+        every = rows.joined([steps for _, steps in seen])
+        found = _in_graph(windows, rows.choose(every, rows.steady(every)), python_input=python_input)
     elif any(call.id in capture.drained for call, _ in seen):
         awaited = training.kind == "fit" and training.info.get("async_callbacks") is False
         found = _awaited(capture, seen) if awaited else _asynchronous(capture, seen)
@@ -119,53 +123,55 @@ class _Windows:
 
 
 def _windows(capture: Capture, seen: list[tuple[Call, Steps]]) -> _Windows | None:
-    import numpy as np
-
     found = _Windows([], [], [], [], [])
     for call, steps in seen:
         inside = capture.inside.get(call.id)
         for first, last, wait, compute, cpu in _pairs(inside) if inside is not None else ():
-            flags = steps.flags[first:last]
-            if last > rows.size(steps) or bool((flags & Steps.WARMUP).any()):
+            window = rows.choose(steps, (steps.step >= first) & (steps.step + steps.count <= last))
+            count = int(window.count.sum())
+            if count != last - first or bool((window.flags & Steps.WARMUP).any()):
                 continue
-            mask = np.zeros(rows.size(steps), dtype=bool)
-            mask[first:last] = True
-            window = rows.choose(steps, mask)
             found.wait.append(wait)
             found.compute.append(compute)
             idle = float(window.fetch_ns.sum() + window.sync_ns.sum()) / 1e9
             found.blocked.append(max(0.0, float(window.wall_ns.sum()) / 1e9 - wait - compute - idle - cpu))
-            found.count.append(float(window.count.sum()))
+            found.count.append(float(count))
             found.rows.append(window)
     return found if found.rows else None
 
 
 def _pairs(inside: Inside) -> list[tuple[int, int, float, float, float]]:
-    """Difference neighbouring readings: first row, last row, seconds waited, computed, and of the thread's CPU."""
-    columns = (inside.step, inside.wait_ns, inside.compute_ns, inside.cpu_ns)
+    """Difference neighbouring readings: first step, last step, seconds waited, computed, and of the thread's CPU."""
+    columns = (inside.step, inside.count, inside.wait_ns, inside.compute_ns, inside.cpu_ns)
     readings = list(zip(*(column.tolist() for column in columns), strict=True))
     return [
-        (before[0], after[0], *((later - earlier) / 1e9 for earlier, later in zip(before[1:], after[1:], strict=True)))
+        (before[0], after[0], *((later - earlier) / 1e9 for earlier, later in zip(before[2:], after[2:], strict=True)))
         for before, after in itertools.pairwise(readings)
-        # Clocks that run backwards were started anew with a rebuilt train function.
-        if after[0] > before[0] and after[1] >= before[1] and after[2] >= before[2]
+        # Clocks that run backwards were started anew with a rebuilt train function; where they saw fewer steps than
+        # there were, they stood still between two bursts.  (The last execution of an epoch may be a short one.)
+        if after[0] > before[0]
+        and after[2] >= before[2]
+        and after[3] >= before[3]
+        and after[1] - before[1] >= TICKED * (after[0] - before[0])
     ]
 
 
-def _in_graph(windows: _Windows, *, python_input: bool) -> Split:
-    every = rows.joined(windows.rows)
-    seen = rows.means(_columns(every), every.count)
+def _in_graph(windows: _Windows, steady: Steps, *, python_input: bool) -> Split:
+    seen = rows.means(_columns(steady), steady.count)
     columns = {"wait": windows.wait, "compute": windows.compute, "blocked": windows.blocked}
+    columns["run"] = [float(each.run_ns.sum()) / 1e9 for each in windows.rows]
     clocks = rows.means(columns, windows.count)
     fetch, run = seen["fetch"], seen["run"]
-    wait, compute = clocks["wait"], clocks["compute"]
+    # The clocks ran in some of the steps: what they tell of those is taken to hold for all.
+    known = run.mid / clocks["run"].mid if clocks["run"].mid > 0 else 1.0
+    wait, compute, blocked = (clocks[name].scale(known) for name in ("wait", "compute", "blocked"))
     over = wait.mid + compute.mid - run.mid
     if over > 0 and wait.mid + compute.mid > 0:
         # The graph's clocks cannot exceed the call around them by more than their own error.
         wait, compute = (each.scale(run.mid / (run.mid + over)) for each in (wait, compute))
     host = max(0.0, run.mid - wait.mid - compute.mid)
     spread = (run.high - run.low) / 2
-    blocked = clocks["blocked"].clip(0.0, host) if python_input else Interval.exact(0.0)
+    blocked = blocked.clip(0.0, host) if python_input else Interval.exact(0.0)
     host -= blocked.mid
     raw = {
         "input": _sum(wait, fetch, blocked),
@@ -175,10 +181,11 @@ def _in_graph(windows: _Windows, *, python_input: bool) -> Split:
         "callbacks": seen["callbacks"],
         "sync": seen["sync"],
     }
+    ticked = f" ({int(sum(windows.count))} of {int(steady.count.sum())} steps)"
     how = {
         **_HOW,
-        "input": "clock inside the compiled step, around the fetch of the batch",
-        "compute": "clock inside the compiled step, from the batch to the last op",
+        "input": "clock inside the compiled step, around the fetch of the batch" + ticked,
+        "compute": "clock inside the compiled step, from the batch to the last op" + ticked,
         "host": "the train function as Python sees it, without the two above",
     }
     if blocked.mid > 0.02 * seen["step"].mid:
@@ -204,14 +211,13 @@ def _device_times(capture: Capture, seen: list[tuple[Call, Steps]]) -> tuple[lis
         drained = capture.drained.get(call.id)
         if drained is None:
             continue
-        flagged = np.flatnonzero(steps.flags & Steps.DRAINED)
-        places = flagged if flagged.shape == drained.step.shape else drained.step
-        for place, launch, compute in zip(
-            places.tolist(), drained.launch_ns.tolist(), drained.compute_ns.tolist(), strict=True
+        places = {int(steps.step[row]): row for row in np.flatnonzero(steps.flags & Steps.DRAINED).tolist()}
+        for step, launch, compute in zip(
+            drained.step.tolist(), drained.launch_ns.tolist(), drained.compute_ns.tolist(), strict=True
         ):
-            known = 0 <= place < rows.size(steps)
-            count = int(steps.count[place]) if known else 1
-            warm = known and bool(steps.flags[place] & Steps.WARMUP)
+            row = places.get(step)
+            count = 1 if row is None else int(steps.count[row])
+            warm = row is not None and bool(steps.flags[row] & Steps.WARMUP)
             into = spare if warm else (launches, computes)
             into[0].append(launch / count / 1e9)
             into[1].append(compute / count / 1e9)

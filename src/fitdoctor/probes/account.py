@@ -53,7 +53,8 @@ PHASE_OF: Final = {
 class Account:
     """A stack of buckets and the time each has owned.
 
-    The fields are open: what runs once or more per step does in place what `enter`, `leave` and `step` do.
+    What runs in every step does not turn the stack: it reads the clock twice and carves what passed out of the bucket
+    on top (see `carve`), in place, since at a millisecond a step every line counts.  Hence the fields are open.
     """
 
     __slots__ = ("clock", "last", "marks", "stack", "totals", "turns")
@@ -130,11 +131,19 @@ class Account:
         self.totals[top] -= amount_ns
         self.totals[bucket] += amount_ns
 
-    def step(self) -> list[int]:
-        """Return what each step bucket has owned since the last call, and start the next step."""
-        a, b, c, d, e, f = self.marks
-        u, v, w, x, y, z = self.marks = self.totals[:6]
-        return [u - a, v - b, w - c, x - d, y - e, z - f]
+    def carve(self, bucket: int, start_ns: int, end_ns: int, owned_ns: int, last_ns: int) -> None:
+        """Hand to `bucket` what the loop owned between two readings of the clock.
+
+        `owned_ns` and `last_ns` are `totals[LOOP]` and `last` as they were at the start.  If they are as they were, all
+        the time in between was the loop's; otherwise something else turned the stack meanwhile and keeps its part.
+        """
+        spent = end_ns - start_ns + self.totals[LOOP] - owned_ns - (self.last - last_ns)
+        self.totals[bucket] += spent
+        self.totals[LOOP] -= spent
+
+    def step(self) -> None:
+        """Begin the next step."""
+        self.marks = self.totals[: len(STEP_BUCKETS)]
 
     def reclassify(self, bucket: int) -> None:
         """Give what the step buckets have owned since the last step to another bucket: no step came of it."""

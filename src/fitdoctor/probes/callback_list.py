@@ -49,7 +49,7 @@ class CallbackListProbe:
         wrap(CallbackList, "on_epoch_begin", self._on_epoch_begin)
         wrap(CallbackList, "on_epoch_end", self._on_epoch_end)
         wrap(CallbackList, "on_train_end", self._on_train_end)
-        wrap(CallbackList, "on_train_batch_end", self._on_train_batch_end)
+        wrap(CallbackList, "on_train_batch_end", self.batch_end)
         wrap(python_utils, "pythonify_logs", self.sync)
 
     def end(self, call: ActiveCall) -> None:
@@ -143,7 +143,7 @@ class CallbackListProbe:
 
         return on_epoch_end
 
-    def _on_train_batch_end(self, original: Any) -> Callable[..., Any]:
+    def batch_end(self, original: Any) -> Callable[..., Any]:
         """Count the step.  The callbacks' own time is told by their timers, the results' by `sync`."""
         tracker, recorder = self.tracker, self.recorder
 
@@ -155,7 +155,7 @@ class CallbackListProbe:
                 raise
             call = tracker.fitting
             if call is not None and call.in_loop and recorder.live and get_ident() == recorder.owner:
-                tracker.step_done(call, call.steps_per_row)
+                tracker.step_done(call)
             return result
 
         return on_train_batch_end

@@ -17,6 +17,7 @@ _JAX_EVENTS = {
     "/jax/core/compile/backend_compile_duration": "compile",
 }
 KEPT_ROWS = 20_000
+_FRAME, _TRAINER = "multi_step_on_iterator", "keras.src.backend.tensorflow.trainer"
 
 
 class CompileProbe:
@@ -29,7 +30,7 @@ class CompileProbe:
         self.patches = patches
         self._moved: list[tuple[int, int]] = []
         self._rows = 0
-        self._tracing = 0
+        self._tracing = self._traces_inside = 0
         self._dynamo_start = 0
 
     def attach(self, watch: ImportWatch) -> None:
@@ -39,7 +40,7 @@ class CompileProbe:
         watch.when("torch._dynamo", self._dynamo)
 
     def _row(self, kind: str, name: str, start_ns: int, took_ns: int, site: Any, **detail: Any) -> None:
-        self.recorder.compiles += 1
+        self.tracker.compiled()
         self._rows += 1
         if self._rows > KEPT_ROWS:
             return
@@ -60,6 +61,7 @@ class CompileProbe:
             if not recorder.mine():
                 return original(function_type, type_context, func_graph, options)
             start = account.enter(acc.COMPILING)
+            self._traces_inside = self._traces_inside + 1 if self._tracing else 0
             self._tracing += 1
             try:
                 return original(function_type, type_context, func_graph, options)
@@ -70,11 +72,18 @@ class CompileProbe:
                 self._tracing -= 1
                 took = account.leave() - start
                 if self._tracing == 0:
-                    function = getattr(options, "python_function", None)
-                    name = getattr(options, "name", None) or getattr(function, "__name__", "function")
-                    self._row("trace", str(name), start, took, code_site(function), type=str(function_type)[:500])
+                    self._traced(options, function_type, start, took)
 
         return _create_concrete_function
+
+    def _traced(self, options: Any, function_type: Any, start_ns: int, took_ns: int) -> None:
+        function = getattr(options, "python_function", None)
+        name = str(getattr(options, "name", None) or getattr(function, "__name__", "function"))
+        if not self._traces_inside and name == _FRAME and getattr(function, "__module__", "") == _TRAINER:
+            # Only Keras's frame around a step that was traced before, for the twin of `input_tf`.
+            self.tracker.compiled()
+            return
+        self._row("trace", name, start_ns, took_ns, code_site(function), type=str(function_type)[:500])
 
     # --- JAX --------------------------------------------------------------------------------------
 

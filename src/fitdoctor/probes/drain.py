@@ -66,6 +66,7 @@ class Drainer:
                 account.leave()
             call.last_result = result
             return result
+        tracker.fold()
         tracker.flag_next(Steps.DRAINED)
         fetched = account.totals[acc.FETCH]
         start = account.enter(acc.RUN)
@@ -82,7 +83,7 @@ class Drainer:
         call.last_result = None
         self._samples += 1
         self._last_ns = done
-        tracker.recorder.add("drained", (call.id, call.rows, launched - start - fetched, done - start - fetched))
+        tracker.recorder.add("drained", (call.id, call.step, launched - start - fetched, done - start - fetched))
         return result
 
     def _drain(self, result: Any) -> None:

@@ -73,6 +73,8 @@ class FitProbe:
                 return original(model, *args, **kwargs)
             depth = account.depth
             call = tracker.begin("fit", user_site(), acc.SETUP)
+            if call is None:
+                return original(model, *args, **kwargs)
             call.info.update(_plan(args, kwargs), backend=self.backend, model=type(model).__name__)
             try:
                 return original(model, *args, **kwargs)
@@ -141,6 +143,8 @@ class FitProbe:
         tracker = self.tracker
         depth = self.account.depth
         call = tracker.begin(kind, user_site(3), bucket)
+        if call is None:
+            return original(model, *args, **kwargs)
         call.info.setdefault("backend", self.backend)
         try:
             result = original(model, *args, **kwargs)
@@ -165,6 +169,8 @@ class FitProbe:
             if loop is None or loop.info.get("marker") != "train_on_batch":
                 # The time before the first call is not a step's: the loop begins here.
                 loop = tracker.begin_loop(user_site(), "train_on_batch", marker="train_on_batch", backend=self.backend)
+                if loop is None:
+                    return original(model, *args, **kwargs)
                 loop.info.update(_of_model(model), compiled=not getattr(model, "run_eagerly", False))
             account.enter(acc.LOOP)
             self._time_train_function(model, loop)
@@ -176,7 +182,7 @@ class FitProbe:
             finally:
                 account.leave()
             self._time_train_function(model, loop)
-            tracker.step_done(loop, 1)
+            tracker.step_done(loop)
             return result
 
         return train_on_batch
@@ -194,6 +200,8 @@ class FitProbe:
                 return None
             depth = self.account.depth
             call = tracker.begin("fit", user_site(3), acc.SETUP)
+            if call is None:
+                return None
             call.info.update(backend=self.backend, model=type(model).__name__)
             self._adopted = call, depth
             if self._unclaimed is not None:
@@ -221,46 +229,48 @@ class FitProbe:
             return
         if getattr(function, "fitdoctor_probe", None) is not self:
             # New, or left behind by an earlier observation of this process.
-            function = self._timed_run(getattr(function, "fitdoctor_original", function))
+            function = self.timed_run(getattr(function, "fitdoctor_original", function))
             model.train_function = function
         warmth = function.fitdoctor_warmth
         call.warmth = warmth
 
-    def _timed_run(self, original: Any) -> Any:
+    def timed_run(self, original: Any) -> Any:
+        """Wrap a train function so that the time inside it is told from the loop's."""
         tracker, account, recorder = self.tracker, self.account, self.recorder
         if not self._drainer_known:
             # Asked only now: the script may choose its devices until it trains.
             self._drainer, self._drainer_known = Drainer.of(self.backend, tracker), True
         drainer = self._drainer
 
-        totals, clock = account.totals, account.clock
+        stack, totals, clock = account.stack, account.totals, account.clock
+        loop, run = acc.LOOP, acc.RUN
 
         def train_function(*args: Any) -> Any:
             call = tracker.fitting or tracker.loop
             if call is None or not call.in_loop or not recorder.live or get_ident() != recorder.owner:
                 return original(*args)
-            stack = account.stack
-            if stack[-1] == acc.BETWEEN:
+            if stack[-1] != loop:
+                if stack[-1] != acc.BETWEEN:
+                    return original(*args)  # called by a callback, whose time it is
                 # The epoch's iterator is made: from here on the loop's own time is the steps'.
-                account.switch(acc.LOOP)
+                account.switch(loop)
             if drainer is not None:
                 drainer.countdown -= 1
                 if drainer.countdown <= 0:
                     return drainer.run(original, args, call)
-            now = clock()
-            totals[stack[-1]] += now - account.last
-            account.last = now
-            stack.append(acc.RUN)
+            owned, last = totals[loop], account.last
+            start = clock()
             try:
                 result = original(*args)
             except BaseException as error:
-                account.leave()
                 hide(error)
                 raise
-            now = clock()
-            totals[acc.RUN] += now - account.last
-            account.last = now
-            stack.pop()
+            end = clock()
+            if account.last == last and totals[loop] == owned:
+                totals[run] += end - start
+                totals[loop] -= end - start
+            else:
+                account.carve(run, start, end, owned, last)
             if drainer is not None:
                 call.last_result = result
             return result
@@ -312,7 +322,7 @@ class FitProbe:
             if self.backend != "tensorflow" and "_get_iterator" not in vars(iterator):
                 make = iterator._get_iterator
                 # On the object: gone with it, and nothing else of its class is touched.
-                iterator._get_iterator = lambda: TimedIterable(make(), tracker)
+                iterator._get_iterator = lambda: TimedIterable(make(), tracker, call)
             account.enter(acc.BETWEEN)
             try:
                 first = next(steps)

@@ -16,7 +16,7 @@ from typing import Any
 from fitdoctor.model import Site
 from fitdoctor.probes import account as acc
 from fitdoctor.probes.drain import Drainer
-from fitdoctor.probes.fetch import TimedIterator
+from fitdoctor.probes.fetch import timed
 from fitdoctor.probes.install import ImportWatch, Patches, hide, is_users, user_site
 from fitdoctor.probes.steps import Tracker
 
@@ -73,7 +73,7 @@ class LoopProbe:
             info = {"marker": marker, "key": key, "compiled": compiled, "backend": backend, "adapter": "loop"}
             tracker.begin_loop(site, "loop", **info)
             return
-        tracker.step_done(loop, 1)
+        tracker.step_done(loop)
 
     def _traced(self) -> bool:
         """Note that an optimizer was traced; tell whether it was inside a compiled function."""
@@ -183,7 +183,10 @@ class LoopProbe:
         def make(*args: Any, **kwargs: Any) -> Any:
             if tracker.loop is None or tracker.stack or not self.recorder.mine() or account.depth > 1:
                 return original(*args, **kwargs)
-            account.enter(tracker.new_iterator())
+            bucket = tracker.new_iterator()
+            if bucket is None:
+                return original(*args, **kwargs)
+            account.enter(bucket)
             try:
                 return original(*args, **kwargs)
             except BaseException as error:
@@ -284,22 +287,23 @@ class LoopProbe:
 
     def steps(self, data: Iterable[Any]) -> Iterator[Any]:
         """Iterate over the user's data, each turn of his loop being one step."""
-        tracker, account = self.tracker, self.account
+        tracker = self.tracker
         if tracker.stack or not tracker.claim():
             yield from data
             return
         info = {"marker": "fitdoctor.steps", "compiled": False, "adapter": "loop"}
         backend = str(getattr(sys.modules.get("keras.src.backend.config"), "_BACKEND", ""))
         loop = tracker.begin_loop(user_site(), "loop", backend=backend, **info)
+        if loop is None:
+            yield from data
+            return
         self._explicit += 1
         try:
-            batches = TimedIterator(iter(data), tracker)
-            for batch in batches:
+            for batch in timed(data, tracker, loop):
                 yield batch
                 if not self.recorder.live:
                     continue
-                account.settle()
-                tracker.step_done(loop, 1)
+                tracker.step_done(loop)
         finally:
             self._explicit -= 1
             if tracker.loop is loop:

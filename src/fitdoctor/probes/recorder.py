@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from fitdoctor.model import Gap, Steps
-from fitdoctor.probes import account as acc
 from fitdoctor.probes.account import Account
 
 FLUSH_SECONDS = 1.0
@@ -42,8 +41,6 @@ class Recorder:
         self.samplers: list[Callable[[], Mapping[str, Any]]] = []
         """Called by the background thread at each flush; what they return becomes a host sample."""
         self.on_flush: list[Callable[[], None]] = []
-        self.compiles = 0
-        """How many traces and compilations have been seen: a step in which it changes is a warm-up step."""
         self._rows: dict[str, list[Sequence[Any]]] = {}
         self._steps: list[tuple[int, ...]] = []
         self._replace: dict[str, dict[Any, Sequence[Any]]] = {}
@@ -143,7 +140,7 @@ class Recorder:
                 self._lose(error)
 
     def _lose(self, error: Exception) -> None:
-        self.sink = _Nowhere()
+        self.sink = Nowhere()
         self.live = False
         self._gaps["the capture", str(error)] = Gap("the capture", str(error), "")
 
@@ -176,14 +173,16 @@ class Recorder:
     def abandon(self) -> None:
         """Forget everything in a forked child: the file belongs to the parent."""
         self.live = False
-        self.sink = _Nowhere()
+        self.sink = Nowhere()
         self.samplers, self.on_flush = [], []
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._stop.set()
         self._thread = None
 
 
-class _Nowhere:
+class Nowhere:
+    """A sink that keeps nothing."""
+
     def write(self, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:
         """Drop it."""
 
@@ -237,4 +236,4 @@ def set_current(recorder: Recorder | None) -> None:
     _current = recorder
 
 
-__all__ = ["Recorder", "Sink", "acc", "current", "set_current"]
+__all__ = ["Nowhere", "Recorder", "Sink", "current", "set_current"]

@@ -10,7 +10,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from fitdoctor.model import Site, Steps
 from fitdoctor.probes import account as acc
@@ -20,7 +20,12 @@ OWN_ROWS = 1000
 """So many calls from one line get a row each; later ones share the last row."""
 UNSTEADY_STEPS = 2
 """The first steps of a train function pay for allocation, autotuning and cold caches."""
+FOLDED_ROWS = 256
+"""What the hot path left behind between two flushes becomes at most so many rows: neighbours share one."""
+_RAW: Final = len(acc.STEP_BUCKETS) + 1
 
+
+_NEVER: Final = 1 << 62
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,9 +38,9 @@ class ActiveCall:
     """One call of `fit`, `evaluate`, … or one hand-written loop, while it runs."""
 
     __slots__ = (
-        "batch", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info", "keeps_batch",
-        "kind", "last_result", "op_by_op", "parent", "rows", "rows_at_iterator", "shared", "site", "start_ns", "steady",
-        "step", "step_start_ns", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
+        "batch", "begun_ns", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info",
+        "keeps_batch", "kind", "last_result", "op_by_op", "parent", "shared", "site", "start_ns", "steady", "step",
+        "step_start_ns", "steps_at_iterator", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
     )  # fmt: skip
 
     def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
@@ -44,13 +49,14 @@ class ActiveCall:
         self.site = site
         self.parent = parent
         self.start_ns = start_ns
+        self.begun_ns = start_ns
+        """When it began for the last time: calls that share a row begin often."""
         self.end_ns: int | None = None
         self.info: dict[str, Any] = {}
         self.epoch = 0
         self.step = 0
-        self.rows = 0
         self.steps_per_row = 1
-        self.rows_at_iterator = 0
+        self.steps_at_iterator = 0
         self.steady = 0
         self.count = 1
         self.compiles = 0
@@ -102,6 +108,8 @@ class Tracker:
         """The `fit` that is running, if one is."""
         self.loop: ActiveCall | None = None
         """The hand-written loop that is running, if one was recognised."""
+        self.compiles = 0
+        """How many traces and compilations have been seen: a step in which it changes is a warm-up step."""
         self.steady_steps = 0
         self.steady_ns = 0
         self.epochs_seen = 0
@@ -113,14 +121,21 @@ class Tracker:
         """Turns of the account before the first step: imports, mostly."""
         self.on_step: Callable[[ActiveCall], None] | None = None
         """Told after every step: decides whether enough was seen."""
-        self.after_rows: list[Callable[[ActiveCall], None]] = []
-        """Probes that look at the framework now and then, between two steps: from `look_at_ns` on."""
-        self.look_at_ns: float = float("inf")
+        self.looks: list[Callable[[ActiveCall], float]] = []
+        """Probes that look at the framework now and then, between two steps; each returns when to come again."""
+        self._due_ns = 0.0
+        self._attention_ns = 0.0
+        """A step that ends before this needs no thought: nothing was compiled, nothing is due."""
+        self._raw: list[int] = []
+        """What the hot path left behind: after each step the totals of the step's buckets and the time."""
+        self._raw_of: ActiveCall | None = None
+        self._folding = threading.RLock()
         self.drain: Callable[[Any], None] | None = None
         """Waits for an asynchronous device, where there is one."""
         self._ids = 0
         self._sites: dict[tuple[str, Site | None], list[Any]] = {}
         self._extra_flags = 0
+        recorder.on_flush.append(self.fold)
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -141,8 +156,9 @@ class Tracker:
             recorder.owner = me
         return True
 
-    def begin(self, kind: str, site: Site | None, bucket: int | None) -> ActiveCall:
-        """Open a call; `bucket` owns its time until something more precise does."""
+    @_lets_go
+    def begin(self, kind: str, site: Site | None, bucket: int | None) -> ActiveCall | None:
+        """Open a call; `bucket` owns its time until something more precise does.  None: we had to let go."""
         account = self.account
         if self.loop is not None and kind == "fit":
             self.end_loop()
@@ -159,7 +175,7 @@ class Tracker:
             call = ActiveCall(self._ids, kind, site, parent, now)
             self._sites[kind, site][1] = call
         self._sites[kind, site][0] += 1
-        call.step_start_ns = now
+        call.begun_ns = call.step_start_ns = now
         call.in_loop = False
         self.stack.append(call)
         self.calls_seen += 1
@@ -183,8 +199,7 @@ class Tracker:
         account.unwind(depth)
         now = account.settle()
         call.end_ns = now
-        spent = now - call.step_start_ns if call.shared else now - call.start_ns
-        call.info["total_ns"] = call.info.get("total_ns", 0) + spent
+        call.info["total_ns"] = call.info.get("total_ns", 0) + now - call.begun_ns
         if self.stack and self.stack[-1] is call:
             self.stack.pop()
         elif call in self.stack:
@@ -202,22 +217,29 @@ class Tracker:
 
     # --- epochs and steps -------------------------------------------------------------------------
 
+    def _collect_for(self, call: ActiveCall) -> None:
+        self.fold()
+        self._raw_of = call
+        self._attention_ns = 0
+
     @_lets_go
     def loop_started(self, call: ActiveCall, epoch: int) -> None:
         """Note that the epoch's loop over batches begins now: making and dropping iterators comes first."""
         account = self.account
+        self._collect_for(call)
         call.epoch_start_ns = call.step_start_ns = account.switch(acc.BETWEEN)
         account.step()
         call.epoch = epoch
         call.in_loop = True
         call.steps_end_ns = None
         call.validation_ns = 0
-        call.compiles = self.recorder.compiles
+        call.compiles = self.compiles
 
     @_lets_go
     def loop_ended(self, call: ActiveCall) -> None:
         """Note that the last batch of the epoch is done: what was spent since is no step."""
         account = self.account
+        self.fold()
         if self.drain is not None and call.last_result is not None and call.step:
             self.settle_device(call)
         account.reclassify(acc.BETWEEN)
@@ -237,8 +259,9 @@ class Tracker:
         finally:
             now = account.leave()
         call.last_result = None
-        self._commit(call, 0, Steps.CUT)
-        call.step_start_ns = now
+        self.fold()
+        with self._folding:
+            self._commit(call, account.totals[:6], now, 0, Steps.CUT)
 
     @_lets_go
     def epoch_ended(self, call: ActiveCall) -> None:
@@ -252,74 +275,93 @@ class Tracker:
         row = (call.id, call.epoch, call.epoch_start_ns, call.steps_end_ns, call.validation_ns, end_ns)
         self.recorder.put("epochs", (call.id, call.epoch), row)
 
-    def step_done(self, call: ActiveCall, count: int) -> None:
-        """Note the end of a step; decides whether it was a steady one.  Called once per step: every line counts."""
+    def step_done(self, call: ActiveCall) -> None:
+        """Note the end of a step.  Called once per step: every line counts."""
         account = self.account
         totals = account.totals
         now = account.clock()
         totals[account.stack[-1]] += now - account.last
-        try:
-            flags = self._extra_flags
-            if self.recorder.compiles != call.compiles or call.warmth[0] < UNSTEADY_STEPS:
-                flags |= Steps.WARMUP
-                call.compiles = self.recorder.compiles
-                call.warmth[0] += 1
-            self._extra_flags = 0
-            self._commit(call, count, flags)
-            if now >= self.look_at_ns:
-                account.last = now
-                account.enter(acc.OWN)
-                for look in self.after_rows:
-                    look(call)
-                now = account.leave()
-            if self.on_step is not None:
-                account.last = now
-                self.on_step(call)
-        except Exception as error:
-            self.recorder.fail("steps", error)
-        call.step_start_ns = end = account.clock()
-        # What we did since belongs to us, not to the next step.
-        totals[acc.OWN] += end - now
-        account.last = end
+        account.last = now
+        if now < self._attention_ns:
+            raw = self._raw
+            raw += totals[:6]
+            raw.append(now)
+            return
+        self._attend(call, now)
 
-    def _commit(self, call: ActiveCall, count: int, flags: int) -> None:
-        totals = self.account.totals
+    @_lets_go
+    def _attend(self, call: ActiveCall, now: int) -> None:
+        """End a step that may not be an ordinary one: decide whether it was a steady one, look where looks are due."""
+        self.fold()
+        flags = self._extra_flags
+        if self.compiles != call.compiles or call.warmth[0] < UNSTEADY_STEPS:
+            flags |= Steps.WARMUP
+            call.compiles = self.compiles
+            call.warmth[0] += 1
+        self._extra_flags = 0
+        account = self.account
+        with self._folding:
+            self._commit(call, account.totals[:6], now, 1, flags)
+        if now >= self._due_ns and self.looks:
+            account.enter(acc.OWN)
+            try:
+                self._due_ns = min(look(call) for look in self.looks)
+            finally:
+                account.leave()
+        if self.on_step is not None:
+            self.on_step(call)
+        watched = self.on_step is not None or call.warmth[0] < UNSTEADY_STEPS
+        self._attention_ns = 0 if watched else self._due_ns if self.looks else _NEVER
+        # What we did since belongs to us, not to the next step.
+        end = account.clock()
+        account.totals[acc.OWN] += end - account.last
+        account.last = call.step_start_ns = end
+
+    def compiled(self) -> None:
+        """Note a trace or a compilation: the step that is running is no steady one."""
+        self.compiles += 1
+        self._attention_ns = 0
+
+    def look_now(self) -> None:
+        """Make the looks due after the step that is running."""
+        self._due_ns = self._attention_ns = 0
+
+    @_lets_go
+    def fold(self) -> None:
+        """Turn what the hot path left behind into rows: by the background thread, or where rows must be complete."""
+        with self._folding:
+            raw, call = self._raw, self._raw_of
+            steps = len(raw) // _RAW
+            if not steps or call is None:
+                return
+            # Copy, then delete: what the training thread adds meanwhile stays.
+            seen = raw[: steps * _RAW]
+            del raw[: steps * _RAW]
+            group = -(-steps // FOLDED_ROWS)
+            for first in range(0, steps, group):
+                end = min(first + group, steps) * _RAW
+                self._commit(call, seen[end - _RAW : end - 1], seen[end - 1], min(group, steps - first), 0)
+
+    def _commit(self, call: ActiveCall, totals: list[int], end_ns: int, rows: int, flags: int) -> None:
+        """Make one row of `rows` executions whose last left the step's buckets at these totals."""
+        count = rows * call.steps_per_row
         a, b, c, d, e, f = self.account.marks
-        fetch, transfer, run, callbacks, sync, loop = self.account.marks = totals[:6]
-        fetch, transfer, run, callbacks, sync, loop = (
-            fetch - a,
-            transfer - b,
-            run - c,
-            callbacks - d,
-            sync - e,
-            loop - f,
-        )
+        u, v, w, x, y, z = self.account.marks = totals
+        fetch, transfer, run, callbacks, sync, loop = u - a, v - b, w - c, x - d, y - e, z - f
         wall = fetch + transfer + run + callbacks + sync + loop
         if call.op_by_op:
             # Python and kernels take turns in the user's own lines.
             run += loop
+        start = call.step_start_ns
         self.recorder.step(
-            (
-                call.id,
-                call.epoch,
-                call.step,
-                count,
-                call.step_start_ns,
-                wall,
-                fetch,
-                transfer,
-                run,
-                callbacks,
-                sync,
-                flags,
-            )
+            (call.id, call.epoch, call.step, count, start, wall, fetch, transfer, run, callbacks, sync, flags)
         )
-        call.rows += 1
+        call.step_start_ns = end_ns
         call.step += count
         if flags & Steps.WARMUP:
-            totals[acc.COMPILING] += wall
+            self.account.totals[acc.COMPILING] += wall
         else:
-            totals[acc.STEADY] += wall
+            self.account.totals[acc.STEADY] += wall
             call.steady += count
             self.steady_steps += count
             self.steady_ns += wall
@@ -330,11 +372,13 @@ class Tracker:
     def flag_next(self, flag: int) -> None:
         """Mark the step that is running."""
         self._extra_flags |= flag
+        self._attention_ns = 0
 
     # --- hand-written loops -----------------------------------------------------------------------
 
-    def begin_loop(self, site: Site | None, kind: str, **info: Any) -> ActiveCall:
-        """Open a hand-written loop: from now on, time outside of everything else is its time."""
+    @_lets_go
+    def begin_loop(self, site: Site | None, kind: str, **info: Any) -> ActiveCall | None:
+        """Open a hand-written loop: from now on, time outside of everything else is its time.  None as in `begin`."""
         account = self.account
         self.end_loop()
         self._ids += 1
@@ -342,8 +386,9 @@ class Tracker:
         call.info.update(info)
         call.op_by_op = kind == "loop" and not info.get("compiled", True)
         call.in_loop = True
-        call.compiles = self.recorder.compiles
+        call.compiles = self.compiles
         account.rebase(acc.LOOP)
+        self._collect_for(call)
         account.step()
         self.loop = call
         self.calls_seen += 1
@@ -351,15 +396,17 @@ class Tracker:
         self.save(call)
         return call
 
-    def new_iterator(self) -> int:
+    @_lets_go
+    def new_iterator(self) -> int | None:
         """Note that the data of a hand-written loop begins anew: an epoch has passed.  Returns who owns the making."""
         loop = self.loop
         assert loop is not None
-        if loop.step - loop.rows_at_iterator <= 1:
+        self.fold()
+        if loop.step - loop.steps_at_iterator <= 1:
             # A new iterator for every step is not an epoch but a very dear way to fetch.
-            loop.rows_at_iterator = loop.step
+            loop.steps_at_iterator = loop.step
             return acc.FETCH
-        loop.rows_at_iterator = loop.step
+        loop.steps_at_iterator = loop.step
         self.account.reclassify(acc.BETWEEN)
         loop.epoch += 1
         self.epochs_seen += 1
@@ -371,6 +418,7 @@ class Tracker:
         call = self.loop
         if call is None:
             return
+        self.fold()
         self.loop = None
         account = self.account
         account.reclassify(acc.REST)

@@ -1,0 +1,85 @@
+"""What our hooks cost a step: the very hooks replayed around nothing, with warm and with cold caches.
+
+Between two steps of a real training the model's own work empties the caches, so that the same few lines of Python take
+several times as long as in a tight loop.  The truth lies between the two.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fitdoctor.probes import account as acc
+from fitdoctor.probes.callback_list import CallbackListProbe
+from fitdoctor.probes.fetch import timed
+from fitdoctor.probes.fit import FitProbe
+from fitdoctor.probes.install import Patches
+from fitdoctor.probes.recorder import Nowhere, Recorder
+from fitdoctor.probes.steps import UNSTEADY_STEPS, Tracker
+
+WARM_STEPS = 300
+WARM_TIMES = 5
+COLD_STEPS = 50
+CACHE_BYTES = 16 << 20
+
+
+def per_step_ns(*, fetches: bool) -> tuple[float, float]:
+    """Return what one ordinary step's hooks take with warm and with cold caches; `fetches`: batches come in Python."""
+    step, plain = _steps(fetches=fetches)
+    warm = max(0.0, min(_warm(step) for _ in range(WARM_TIMES)) - min(_warm(plain) for _ in range(WARM_TIMES)))
+    return warm, max(warm, _cold(step) - _cold(plain))
+
+
+def _steps(*, fetches: bool) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Make a step with our hooks around nothing, and the same nothing without them."""
+    recorder = Recorder(Nowhere(), time.perf_counter_ns())
+    tracker = Tracker(recorder)
+    patches = Patches(recorder)
+    fit = FitProbe(tracker, patches, _nothing)
+    call = tracker.begin("fit", None, acc.SETUP)
+    if call is None:
+        raise RuntimeError("the probe of steps does not begin")
+    call.warmth = [UNSTEADY_STEPS]
+    tracker.loop_started(call, 0)
+    tracker.account.switch(acc.LOOP)
+    batches: Any = itertools.repeat(None)
+    fetch = timed(batches, tracker, call).__next__ if fetches else _nothing
+    run = fit.timed_run(_nothing)
+    end = CallbackListProbe(tracker, patches, _nothing, _nothing).batch_end(_nothing)
+
+    def step() -> None:
+        fetch()
+        run(None)
+        end(None, 0, None)
+
+    def plain() -> None:
+        next(batches)
+        _nothing(None)
+        _nothing(None, 0, None)
+
+    return step, plain
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+def _warm(step: Callable[[], None]) -> float:
+    start = time.perf_counter_ns()
+    for _ in range(WARM_STEPS):
+        step()
+    return (time.perf_counter_ns() - start) / WARM_STEPS
+
+
+def _cold(step: Callable[[], None]) -> float:
+    """Return the median time of a step after something else has used the caches."""
+    other = bytearray(CACHE_BYTES)
+    times = []
+    for _ in range(COLD_STEPS):
+        other[::64] = other[::64]
+        start = time.perf_counter_ns()
+        step()
+        times.append(time.perf_counter_ns() - start)
+    return float(sorted(times)[COLD_STEPS // 2])
