@@ -42,6 +42,7 @@ demo: venv  ## diagnose a slow example
 	@echo "The same report as data: build/demo.json"
 
 bench-overhead: venv  ## what observing costs, interleaved with plain runs
+	-$(BIN)/pip install --quiet traceml-ai
 	$(BIN)/python benchmarks/overhead.py
 
 clean:  ## remove .venv and everything built

@@ -27,7 +27,9 @@ def command(observer: str, worker: list[str], folder: Path) -> list[str]:
         capture = str(folder / "run.fitdoctor")
         return [sys.executable, "-m", "fitdoctor", "run", "--whole", "--quiet", "--capture", capture, *worker]
     if observer == "traceml":
-        return [str(Path(sys.executable).parent / "traceml"), "run", *worker]
+        # Its quietest mode: a summary at the end, no live view.
+        traceml = str(Path(sys.executable).parent / "traceml")
+        return [traceml, "run", "--mode", "summary", "--logs-dir", str(folder), worker[0], "--args", *worker[1:]]
     return [sys.executable, *worker]
 
 
@@ -41,19 +43,10 @@ def measure(observer: str, backend: str, size: str, pairs: int) -> dict[str, lis
             **os.environ, "KERAS_BACKEND": backend, "OVERHEAD_RESULT": str(result), "TF_CPP_MIN_LOG_LEVEL": "3",
             "FITDOCTOR_HOME": name,
         }  # fmt: skip
-        if observer == "traceml":
-            worker = [worker[0], "--args", *worker[1:]] if _traceml_wants_args() else worker
         done = subprocess.run(command(observer, worker, folder), env=env, cwd=folder, capture_output=True, text=True)
         if not result.exists():
             return (done.stderr.strip().splitlines() or ["no output"])[-1][:200]
         return dict(json.loads(result.read_text()))
-
-
-def _traceml_wants_args() -> bool:
-    text = subprocess.run(
-        [str(Path(sys.executable).parent / "traceml"), "run", "--help"], capture_output=True, text=True
-    ).stdout
-    return "--args" in text
 
 
 def interval(values: np.ndarray) -> tuple[float, float, float]:
