@@ -64,8 +64,13 @@ class Doctor:
         )
         return Result(done.returncode, done.stdout, done.stderr, Path())
 
-    def run(self, *command: str, backend: str | None = None, timeout: float = 300, **env: str) -> Result:
+    def run(
+        self, *command: str, backend: str | None = None, timeout: float = 300, lab: bool = False, **env: str
+    ) -> Result:
+        """Observe a script; `lab`: and experiment with it, as users do, which takes a while."""
         self._runs += 1
+        if not lab and "--whole" not in command:
+            command = ("--no-lab", *command)
         capture = self.folder / f"run{self._runs}.fitdoctor"
         done = subprocess.run(
             [sys.executable, "-m", "fitdoctor", "run", "--capture", str(capture), *command],

@@ -177,6 +177,7 @@ def run(
     steps: int | None = None,
     budget: float | None = None,
     capture: str | os.PathLike[str] | None = None,
+    lab: bool = True,
 ) -> Report | None:
     """Run a script as `fitdoctor run` does and return the diagnosis, None if no training was seen."""
     from fitdoctor import pipeline
@@ -192,6 +193,7 @@ def run(
             budget=DEFAULT_BUDGET if budget is None else budget,
             capture=None if capture is None else Path(capture),
             quiet=True,
+            lab=lab,
         ),
         lambda text: None,
     )

@@ -111,7 +111,8 @@ def _too_little(costs: Sequence[Cost], noise: float) -> str:
 
 
 def _finding(rule: Rule, cost: Cost, sites: Sequence[Site], source: SourceTree | None) -> Finding:
-    site = cost.site or (sites[0] if sites else None)
+    places = rule.place(source) if rule.place is not None and source is not None else iter(())
+    site = cost.site or (sites[0] if sites else next(places, None))
     return Finding(rule.name, rule.family, site, cost, rule.fix(cost, source))
 
 

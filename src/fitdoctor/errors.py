@@ -6,6 +6,7 @@
     │   ├── NotACapture            the file is something else, or truncated
     │   ├── NewerCapture           written by a later fitdoctor
     │   └── CannotWrite            the place for the capture is not writable
+    ├── CannotRun                  an experiment is impossible on this job               (never leaves the lab)
     └── MissingEvidence            a fact could not be established; carries the `Gap`    (never leaves diagnose)
 
 Exit codes of the commands:
@@ -56,6 +57,10 @@ class NewerCapture(CaptureError):  # noqa: N818
 
 class CannotWrite(CaptureError):  # noqa: N818
     """The place for the capture is not writable."""
+
+
+class CannotRun(FitdoctorError):  # noqa: N818
+    """An experiment is impossible on this job; says why, and what would make it possible."""
 
 
 class MissingEvidence(FitdoctorError):  # noqa: N818

@@ -6,16 +6,14 @@ import atexit
 import functools
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from fitdoctor.capture import scratch as scratching
 from fitdoctor.capture import store
-from fitdoctor.capture.session import Session
+from fitdoctor.capture.session import Experiments, Session
 from fitdoctor.probes.install import strip
-from fitdoctor.probes.steps import ActiveCall
 
 BOOT_VARIABLE = "FITDOCTOR_BOOT"
 
@@ -32,6 +30,7 @@ class Boot:
     redact: bool
     scratch: str | None
     script: str
+    lab: bool = True
 
     def dumps(self) -> str:
         """Write it for the environment of the child."""
@@ -43,7 +42,7 @@ class Boot:
         return cls(**json.loads(text))
 
 
-def start_child(text: str, experiments: Callable[[Session, ActiveCall, Any], None] | None) -> None:
+def start_child(text: str, experiments: Experiments | None) -> None:
     """Begin observing in a process made by `fitdoctor run`; called before the script's first line."""
     boot = Boot.loads(text)
     writer = store.Writer.reopen(boot.capture)
@@ -59,7 +58,7 @@ def start_child(text: str, experiments: Callable[[Session, ActiveCall, Any], Non
     _hook_exit(session)
     if boot.scratch is not None:
         _redirect(session, Path(boot.scratch))
-    if not boot.whole:
+    if boot.lab and not boot.whole:
         session.experiments = experiments
     session.start()
 

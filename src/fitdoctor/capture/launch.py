@@ -46,6 +46,7 @@ class Options:
     capture: Path | None = None
     redact: bool = False
     quiet: bool = False
+    lab: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ def _run(options: Options, path: Path, scratch: Path | None, target: str, progre
         redact=options.redact,
         scratch=str(scratch) if scratch else None,
         script=target,
+        lab=options.lab,
     )
     env = dict(os.environ)
     before = env.get("PYTHONPATH")
@@ -200,6 +202,8 @@ def _tell_progress(seen: dict[str, Any], options: Options, tell: Callable[[str, 
             magnitude = 10 ** (len(str(count)) - 1)
             tell(f"{magnitude}", f"{count} steady steps so far")
         return
+    if seen.get("lab"):
+        tell(seen["lab"], seen["lab"])
     target = options.steps or DEFAULT_STEPS
     for quarter in (1, 2, 3):
         if count >= target * quarter / 4:

@@ -35,8 +35,12 @@ DEFAULT_STEPS = 200
 DEFAULT_SECONDS = 8.0
 """Without `--steps`, steady steps are watched at least this long."""
 DEFAULT_BUDGET = 60.0
+WATCHED = 0.5
+"""Share of the budget that watching takes at most where experiments follow."""
 MAX_SOURCE = 1_000_000
 
+
+Experiments = Callable[[Recorder, ActiveCall, Any, Any, float, Callable[[str], None]], None]
 
 _current: Session | None = None
 
@@ -77,8 +81,12 @@ class Session:
         compiles = CompileProbe(self.tracker, self.patches)
         saving = SavingProbe(self.tracker, self.patches)
         self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops)
-        self.experiments: Callable[[Session, ActiveCall, Any], None] | None = None
+        self.experiments: Experiments | None = None
         """The lab: run once `fit` was unwound, before the process ends."""
+        self.activity = ""
+        """What the lab is doing."""
+        self._measured: dict[str, Any] | None = None
+        """Where the time went until the lab began."""
         self.before_exit: list[Callable[[], None]] = []
         self.hit: str | None = None
         self.finished = False
@@ -143,6 +151,7 @@ class Session:
                 "training": tracker.first_step_ns is not None,
                 "kind": call.kind if call else None,
                 "site": str(call.site) if call and call.site else None,
+                "lab": self.activity,
                 "elapsed": (self.recorder.clock() - self.start_ns) / 1e9,
             }
         )
@@ -160,7 +169,7 @@ class Session:
             self.hit = "budget"
         else:
             spent = (now - first) / 1e9
-            if spent >= self.budget:
+            if spent >= self._watching:
                 self.hit = "budget"
             elif self.steps is not None:
                 if tracker.steady_steps < self.steps:
@@ -174,6 +183,11 @@ class Session:
             raise CapReached
         self._cap_in_place(call)
 
+    @property
+    def _watching(self) -> float:
+        """Seconds of the budget that watching may take; the lab needs the rest."""
+        return self.budget * (WATCHED if self.experiments is not None else 1.0)
+
     def _enough(self, call: ActiveCall, spent: float) -> bool:
         """Without `--steps`: enough steps, long enough, and what happens between epochs if it comes in time."""
         tracker = self.tracker
@@ -186,7 +200,7 @@ class Session:
                 # Stay for the end of the epoch if it fits into the budget.
                 per_step = tracker.steady_ns / 1e9 / tracker.steady_steps
                 left = (call.info.get("steps_per_epoch") or 0) - call.step
-                return not 0 < left * per_step < self.budget - spent
+                return not 0 < left * per_step < self._watching - spent
         return True
 
     # --- the end ----------------------------------------------------------------------------------
@@ -194,12 +208,31 @@ class Session:
     def _cap_in_fit(self, call: ActiveCall, model: Any) -> None:
         """End the process from inside our own frame of `fit`: no further line of the script runs."""
         self.detach()
-        if self.experiments is not None and self.recorder.live:
+        if self.experiments is not None and self.recorder.live and call.arguments is not None:
+            self._measured = self._account()
+            first = self.tracker.first_step_ns or self.start_ns
+            left = self.budget - (self.recorder.clock() - first) / 1e9
             try:
-                self.experiments(self, call, model)
-            except (Exception, KeyboardInterrupt) as error:
-                self.recorder.gap("the lab's experiments", f"{type(error).__name__}: {error}", "see the traceback")
+                self.experiments(self.recorder, call, model, call.arguments, left, self._tell)
+            except KeyboardInterrupt:
+                self.recorder.gap("the rest of the experiments", "they were interrupted", "let them run to their end")
+            except Exception as error:
+                self.recorder.gap("the experiments", f"{type(error).__name__}: {error}", "please report it as a bug")
         self._exit_capped()
+
+    def _tell(self, activity: str) -> None:
+        self.activity = activity
+
+    def _account(self) -> dict[str, Any]:
+        """Say where the time went until now."""
+        self.tracker.fold()
+        recorder = self.recorder
+        return {
+            "account": recorder.account.phases(),
+            "wall_s": (recorder.clock() - self.start_ns) / 1e9,
+            "own_s": recorder.account.totals[acc.OWN] / 1e9,
+            "overhead": self._overhead(),
+        }
 
     def _cap_in_place(self, call: ActiveCall) -> None:
         """End the process where it stands: a hand-written loop has no frame of ours around it."""
@@ -224,6 +257,7 @@ class Session:
         if call is not None and call.step:
             with contextlib.suppress(Exception):
                 self.tensorflow.read(call)
+        self.tensorflow.detach()
         self.patches.undo()
         self.watch.uninstall()
 
@@ -236,14 +270,8 @@ class Session:
         recorder, tracker = self.recorder, self.tracker
         with contextlib.suppress(Exception):
             tracker.end_loop()
-        tracker.fold()
-        phases = recorder.account.phases()
-        wall = (recorder.clock() - self.start_ns) / 1e9
         recorder.meta(
-            account=phases,
-            wall_s=wall,
-            own_s=recorder.account.totals[acc.OWN] / 1e9,
-            overhead=self._overhead(),
+            **(self._measured or self._account()),
             cap={"steps": self.steps, "budget": self.budget, "hit": self.hit},
             exit={"code": code, "signal": None, "reason": reason},
             versions=_versions(),

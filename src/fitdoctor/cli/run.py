@@ -46,8 +46,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--budget": {
         "metavar": "S",
         "type": _seconds,
-        "help": "stop after S seconds of training (default: 60)",
+        "help": "take S seconds: to watch the training, and to experiment with it afterwards (default: 60)",
     },
+    "--no-lab": _FLAG | {"help": "make no experiments once enough was watched"},
     "--capture": {
         "metavar": "FILE",
         "help": "where to keep what was observed (default: a new file in your state folder)",
@@ -143,6 +144,7 @@ def run(args: argparse.Namespace, launcher: Any = None) -> int:
         capture=Path(args.capture) if args.capture else None,
         redact=args.redact,
         quiet=args.quiet,
+        lab=not args.no_lab,
         **limits,
     )
     progress = Progress(sys.stderr, quiet=args.quiet)

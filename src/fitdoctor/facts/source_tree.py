@@ -191,6 +191,14 @@ class SourceTree:
         for file in self.files:
             yield from file.calls(*names)
 
+    def compile_calls(self) -> Iterator[FoundCall]:
+        """Yield the calls of a model's `compile`: of a method of that name with an optimizer or a loss."""
+        for call in self.calls():
+            method = isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "compile"
+            said = call.node.args or call.keyword("optimizer") is not None or call.keyword("loss") is not None
+            if method and said and call.name not in ("re.compile", "torch.compile"):
+                yield call
+
 
 def establish(capture: Capture) -> SourceTree:
     """Take the sources out of the capture."""

@@ -19,6 +19,8 @@ SMALLEST_PROVABLE = 0.005
 HICCUP = 0.05
 """A pipeline that works ahead and still makes the step wait longer than this share of it cannot keep up."""
 
+_WORK = frozenset(PARTS) - {"input", "callbacks"}
+
 _DISJOINT = frozenset({"callbacks", "epoch callbacks"})
 """Fixes to these remove different work each, so their shares add up; elsewhere they multiply."""
 
@@ -152,7 +154,11 @@ def _remaining(changes: tuple[Change, ...], part: str, world: str) -> float:
 
 
 def _parts_after(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[str, float]:
-    parts = {part: _at(base.parts[part], world) * _remaining(changes, part, world) for part in PARTS}
+    work = _remaining(changes, "work", world)
+    parts = {
+        part: _at(base.parts[part], world) * _remaining(changes, part, world) * (work if part in _WORK else 1.0)
+        for part in PARTS
+    }
     if base.input_bound:
         rest = sum(seconds for part, seconds in parts.items() if part != "input")
         before = sum(_at(base.parts[part], world) for part in PARTS if part != "input")

@@ -9,6 +9,8 @@ from fitdoctor.facts import rows
 from fitdoctor.facts.training import Training
 from fitdoctor.model import Capture, Gap, Interval, Trial
 
+CAPPED = "run it capped (without --whole): fitdoctor run SCRIPT"
+
 
 @dataclass(frozen=True, slots=True)
 class Trials:
@@ -18,8 +20,11 @@ class Trials:
     gaps: tuple[Gap, ...]
     mode: str
 
-    def ratio(self, name: str, remedy: str) -> tuple[Interval, Trial]:
-        """Return changed over baseline step time of a trial, or raise MissingEvidence."""
+    def ratio(self, name: str, remedy: str = CAPPED, experiment: str = "") -> tuple[Interval, Trial]:
+        """Return changed over baseline step time of a trial, or raise MissingEvidence.
+
+        `experiment` is the lab's name for what the trial belongs to: a gap of that name says why it is missing.
+        """
         for trial in self.trials:
             if trial.name == name and trial.baseline_ns and trial.changed_ns:
                 before, after = rows.median(trial.baseline_ns), rows.median(trial.changed_ns)
@@ -27,7 +32,7 @@ class Trials:
                 mid = after.mid / max(before.mid, 1e-9)
                 return Interval(min(low, mid), mid, max(high, mid)), trial
         for gap in self.gaps:
-            if name in gap.what:
+            if gap.what == f"experiment: {experiment or name}":
                 raise MissingEvidence(gap)
         why = (
             "experiments are made in capped runs only"

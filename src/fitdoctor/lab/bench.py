@@ -1,16 +1,141 @@
-"""The experiments of a capped run, once `fit` was unwound.
+"""The bench: which experiments are worth their time, in what order, for how long, and what came of them.
 
-Each changes one thing on the user's own model and data and compares it with the unchanged step in turns.  The process
-ends afterwards, so nothing has to be put back for the script; each experiment still starts from the same weights.
+Runs in the user's process once `fit` was unwound.  Every experiment starts from the same snapshot and leaves it as it
+was; what is compared is run in turns (ABBA), so that drift hits both alike.
 """
 
 from __future__ import annotations
 
+import importlib
+import json
+import math
+import pkgutil
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from fitdoctor.errors import CannotRun
+from fitdoctor.lab import experiments
+from fitdoctor.lab.job import Job
+from fitdoctor.lab.snapshot import Snapshot
+from fitdoctor.probes import account as acc
+from fitdoctor.probes.recorder import Recorder
 
-def run(session: Any, call: Any, model: Any) -> None:
-    """Run the experiments that could change the diagnosis of this run."""
-    from fitdoctor.lab import compiled
+TIGHT = 0.02
+"""A ratio known to within this is known well enough."""
+FEWEST_PAIRS, MOST_PAIRS = 3, 12
+LEAST_SECONDS = 1.0
+"""With less time than this left, no experiment is begun."""
 
-    compiled.experiment(session.recorder, call, model)
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the observed window tells of this job: enough to know which question could change the answer."""
+
+    step_ns: float
+    info: dict[str, Any]
+    shares: dict[str, float]
+    """Of the training thread's time in steps: fetch, run, callbacks, sync, loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One thing to try: `changed` in turns with `baseline`, each returning nanoseconds; without baseline, alone."""
+
+    name: str
+    changed: Callable[[], float]
+    baseline: Callable[[], float] | None = None
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
+    """Run the experiments that could change the diagnosis of this run, within `seconds`."""
+    deadline = time.monotonic() + seconds
+    seen = _seen(recorder, call)
+    todo = sorted(modules(), key=lambda module: -module.worth(seen))
+    todo = [module for module in todo if module.worth(seen) > 0]
+    try:
+        snapshot = Snapshot(model)
+    except CannotRun as error:
+        _not_run(recorder, todo, error.problem, error.do)
+        return
+    recorder.meta(lab={"state_bytes": snapshot.bytes, "budget_s": seconds})
+    job = Job(model, str(call.info.get("backend")), *arguments)
+    try:
+        for place, module in enumerate(todo):
+            left = deadline - time.monotonic()
+            if left < LEAST_SECONDS:
+                _not_run(recorder, todo[place:], "the budget was used up before it", "give it more time with --budget")
+                return
+            tell(f"experiment {place + 1} of {len(todo)}: {module.NAME}")
+            _one(recorder, call, job, seen, module, time.monotonic() + left / (len(todo) - place))
+            snapshot.restore()
+    finally:
+        snapshot.restore()
+
+
+def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float) -> None:
+    try:
+        comparisons = list(module.comparisons(job, seen))
+        for place, comparison in enumerate(comparisons):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise CannotRun("the budget was used up before it was complete", do="give it more time with --budget")
+            _compare(recorder, call, comparison, time.monotonic() + left / (len(comparisons) - place))
+    except CannotRun as error:
+        recorder.gap(f"experiment: {module.NAME}", error.problem, error.do or "none: it does not apply here")
+    except Exception as error:
+        # Not the message: frameworks put the values of arrays into it.
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
+        recorder.gap(f"experiment: {module.NAME}", f"this job does not run so: {reason}", "try it in the script")
+
+
+def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: float) -> None:
+    before: list[float] = []
+    after: list[float] = []
+    while len(after) < MOST_PAIRS:
+        order = (0, 1) if len(after) % 2 else (1, 0)
+        for which in order:
+            if which:
+                after.append(comparison.changed())
+            elif comparison.baseline is not None:
+                before.append(comparison.baseline())
+        if len(after) >= FEWEST_PAIRS and (time.monotonic() >= deadline or _spread(before, after) < TIGHT):
+            break
+        if time.monotonic() >= deadline + LEAST_SECONDS:
+            break
+    detail = {"unit": "ns per step", **comparison.detail}
+    row = (comparison.name, call.id, json.dumps(before), json.dumps(after), json.dumps(detail))
+    recorder.add("trials", row)
+
+
+def _spread(before: list[float], after: list[float]) -> float:
+    """Return how far the mean of the ratios (or of the times alone) may be off, 19 times in 20, roughly."""
+    logs = [math.log(b / a) for a, b in zip(before, after, strict=True)] if before else [math.log(b) for b in after]
+    mean = sum(logs) / len(logs)
+    variance = sum((each - mean) ** 2 for each in logs) / (len(logs) - 1)
+    # Student's t for few pairs.
+    return (2 + 4 / len(logs)) * math.sqrt(variance / len(logs))
+
+
+def _seen(recorder: Recorder, call: Any) -> Seen:
+    totals = recorder.account.totals
+    steady = max(1, totals[acc.STEADY])
+    names = ("fetch", "transfer", "run", "callbacks", "sync", "loop")
+    shares = {name: totals[bucket] / steady for name, bucket in zip(names, acc.STEP_BUCKETS, strict=True)}
+    return Seen(steady / max(1, call.steady), dict(call.info), shares)
+
+
+def modules() -> Iterator[Any]:
+    """Yield the experiments there are."""
+    for found in pkgutil.iter_modules(experiments.__path__):
+        yield importlib.import_module(f"{experiments.__name__}.{found.name}")
+
+
+def _not_run(recorder: Recorder, modules: list[Any], reason: str, remedy: str) -> None:
+    for module in modules:
+        recorder.gap(f"experiment: {module.NAME}", reason, remedy)

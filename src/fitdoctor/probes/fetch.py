@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fitdoctor.probes.account import FETCH, LOOP
 from fitdoctor.probes.install import hide
-from fitdoctor.probes.steps import ActiveCall, Tracker
+from fitdoctor.probes.steps import Tracker
 
 
-def timed(source: Iterable[Any], tracker: Tracker, call: ActiveCall) -> Iterator[Any]:
-    """Hand on batches and account the time each took to arrive.
+def timed(source: Iterable[Any], tracker: Tracker) -> Iterator[Any]:
+    """Hand on batches and account the time each took to arrive."""
+    # Made at once, as it would be without us: making an iterator may draw random numbers.
+    return _timed(iter(source).__next__, tracker)
 
-    A generator: it keeps its names between two batches, so that a fetch costs two readings of the clock and no more.
-    """
+
+def _timed(fetch: Callable[[], Any], tracker: Tracker) -> Iterator[Any]:
+    """Keep all names between two batches, so that a fetch costs two readings of the clock and little more."""
     account = tracker.account
     stack, totals, clock = account.stack, account.totals, account.clock
-    fetch = iter(source).__next__
     while True:
         try:
             if stack[-1] == LOOP:
@@ -41,23 +43,20 @@ def timed(source: Iterable[Any], tracker: Tracker, call: ActiveCall) -> Iterator
         except BaseException as error:
             hide(error)
             raise
-        if call.keeps_batch:
-            call.batch = batch
         yield batch
 
 
 class TimedIterable:
     """Stands in for what a trainer is about to call `iter` on."""
 
-    __slots__ = ("_call", "_source", "_tracker")
+    __slots__ = ("_source", "_tracker")
 
-    def __init__(self, source: Any, tracker: Tracker, call: ActiveCall) -> None:
+    def __init__(self, source: Any, tracker: Tracker) -> None:
         self._source = source
         self._tracker = tracker
-        self._call = call
 
     def __iter__(self) -> Iterator[Any]:
-        return timed(self._source, self._tracker, self._call)
+        return timed(self._source, self._tracker)
 
     def __len__(self) -> int:
         return len(self._source)

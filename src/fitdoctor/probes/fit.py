@@ -76,6 +76,8 @@ class FitProbe:
             if call is None:
                 return original(model, *args, **kwargs)
             call.info.update(_plan(args, kwargs), backend=self.backend, model=type(model).__name__)
+            if tracker.on_step is not None:
+                call.arguments = args, kwargs
             try:
                 return original(model, *args, **kwargs)
             except CapReached:
@@ -208,7 +210,6 @@ class FitProbe:
                 self._describe(call, self._unclaimed)
         call.info.update(_of_model(model))
         call.steps_per_row = call.info["steps_per_execution"]
-        call.keeps_batch = call.info["run_eagerly"]
         self._time_train_function(model, call)
         return call
 
@@ -322,7 +323,7 @@ class FitProbe:
             if self.backend != "tensorflow" and "_get_iterator" not in vars(iterator):
                 make = iterator._get_iterator
                 # On the object: gone with it, and nothing else of its class is touched.
-                iterator._get_iterator = lambda: TimedIterable(make(), tracker, call)
+                iterator._get_iterator = lambda: TimedIterable(make(), tracker)
             account.enter(acc.BETWEEN)
             try:
                 first = next(steps)
@@ -364,6 +365,13 @@ def _int(value: Any, default: int) -> int:
         return default
 
 
+def _metrics(model: Any) -> list[str]:
+    """Name the metrics that `compile` was given: kept by Keras until the first batch shows what they are for."""
+    given = getattr(getattr(model, "_compile_metrics", None), "_user_metrics", None)
+    flat = given if isinstance(given, (list, tuple)) else list((given or {}).values()) if given else []
+    return [str(getattr(each, "name", each)) for each in flat]
+
+
 def _of_model(model: Any) -> dict[str, Any]:
     """Read from the model what was really compiled."""
     info: dict[str, Any] = {
@@ -371,6 +379,7 @@ def _of_model(model: Any) -> dict[str, Any]:
         "jit_compile": bool(getattr(model, "jit_compile", False)),
         "steps_per_execution": int(getattr(model, "steps_per_execution", 1) or 1),
         "optimizer": type(getattr(model, "optimizer", None)).__name__,
+        "metrics": _metrics(model),
         "custom_train_step": not type(model).train_step.__module__.startswith("keras."),
     }
     try:

@@ -97,6 +97,11 @@ class TensorFlowInput:
         watch.when("tensorflow.python.ops.script_ops", self._python_functions)
         watch.when("keras.src.backend.tensorflow.trainer", self._trainer)
 
+    def detach(self) -> None:
+        """Leave train functions that were made under observation to themselves."""
+        if TensorFlowInput.current is self:
+            TensorFlowInput.current = None
+
     # --- clocks in the graph ----------------------------------------------------------------------
 
     def _trainer(self) -> None:
@@ -169,8 +174,6 @@ class TensorFlowInput:
 
             def timed(data: Any) -> Any:
                 tf = sys.modules["tensorflow"]
-                if recorder.live and tf.executing_eagerly() and (call := self.tracker.current) is not None:
-                    call.batch = data
                 if not recorder.live or making.clocks is not clocks or tf.executing_eagerly():
                     return one_step(data)
                 fetched, clocks.fetched = clocks.fetched, None

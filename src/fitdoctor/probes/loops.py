@@ -299,7 +299,7 @@ class LoopProbe:
             return
         self._explicit += 1
         try:
-            for batch in timed(data, tracker, loop):
+            for batch in timed(data, tracker):
                 yield batch
                 if not self.recorder.live:
                     continue

@@ -45,7 +45,7 @@ def _steps(*, fetches: bool) -> tuple[Callable[[], None], Callable[[], None]]:
     tracker.loop_started(call, 0)
     tracker.account.switch(acc.LOOP)
     batches: Any = itertools.repeat(None)
-    fetch = timed(batches, tracker, call).__next__ if fetches else _nothing
+    fetch = timed(batches, tracker).__next__ if fetches else _nothing
     run = fit.timed_run(_nothing)
     end = CallbackListProbe(tracker, patches, _nothing, _nothing).batch_end(_nothing)
 

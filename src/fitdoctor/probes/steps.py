@@ -38,9 +38,9 @@ class ActiveCall:
     """One call of `fit`, `evaluate`, … or one hand-written loop, while it runs."""
 
     __slots__ = (
-        "batch", "begun_ns", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info",
-        "keeps_batch", "kind", "last_result", "op_by_op", "parent", "shared", "site", "start_ns", "steady", "step",
-        "step_start_ns", "steps_at_iterator", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
+        "arguments", "begun_ns", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info",
+        "kind", "last_result", "op_by_op", "parent", "shared", "site", "start_ns", "steady", "step", "step_start_ns",
+        "steps_at_iterator", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
     )  # fmt: skip
 
     def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
@@ -68,9 +68,8 @@ class ActiveCall:
         self.steps_end_ns: int | None = None
         self.validation_ns = 0
         self.last_result: Any = None
-        self.keeps_batch = False
-        self.batch: Any = None
-        """The last batch, kept only where the step runs op by op: the lab measures with it."""
+        self.arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        """What a `fit` that will be cut short was called with: the lab trains with it."""
         self.warmth = [0]
         """Steps its train function has run so far, shared by all calls that use the same function."""
 

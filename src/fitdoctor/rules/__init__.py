@@ -6,6 +6,8 @@ A rule is a module `rules/<family>/<rule>.py` with three functions; its docstrin
     measure(<facts by type>) -> list[Cost] | Clear | Absent  what it costs this run
     fix(cost: Cost, source: SourceTree | None) -> Fix | None what to do about it
 
+A cause that no pattern in the source gives away also has `place(source)`: where the edit would go, once measured.
+
 `measure` gets the facts its signature names.  A fact that cannot be established makes the outcome `Unknown`.
 """
 
@@ -50,6 +52,8 @@ class Rule:
     locate: Callable[[Any], Iterator[Site]]
     measure: Callable[..., Verdict]
     fix: Callable[..., Fix | None]
+    place: Callable[[Any], Iterator[Site]] | None = None
+    """Where the edit would go, for causes that no pattern in the source gives away."""
 
 
 @functools.cache
@@ -81,6 +85,7 @@ def _rule(family: str, name: str) -> Rule:
         title=page.splitlines()[0].rstrip(".") if page else "",
         page=page,
         locate=module.locate,
+        place=getattr(module, "place", None),
         measure=module.measure,
         fix=module.fix,
     )

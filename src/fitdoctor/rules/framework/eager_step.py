@@ -103,8 +103,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
         eager = eager or training.info.get("compiled") is False
     if not eager:
         return Clear("the step is compiled")
-    ratio, trial = trials.ratio(TRIAL, "run it capped (without --whole): fitdoctor run SCRIPT")
-    change = Change("compute", ratio.clip(0.0, 1.0))
+    ratio, trial = trials.ratio(TRIAL, experiment="the step compiled")
+    change = Change("work", ratio.clip(0.0, 1.0))
     if ratio.mid >= 1:
         return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
     gain = units.percent_range(ratio)

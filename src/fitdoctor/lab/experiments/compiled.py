@@ -1,0 +1,23 @@
+"""The very same step, compiled, against the step as it runs op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fitdoctor.lab.bench import Comparison, Seen
+from fitdoctor.lab.job import BARE, Job, Variant
+
+NAME = "the step compiled"
+
+
+def worth(seen: Seen) -> float:
+    """Weigh an eager step highly: it is seldom meant."""
+    eager = seen.info.get("run_eagerly") and seen.info.get("backend") in ("tensorflow", "jax")
+    return 5.0 if eager else 0.0
+
+
+def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
+    """Compile what was not compiled."""
+    del seen
+    compiled = Variant(run_eagerly=False, jit_compile=True if job.backend == "jax" else None, callbacks=())
+    yield Comparison("compiled", lambda: job.block(compiled), lambda: job.block(BARE))

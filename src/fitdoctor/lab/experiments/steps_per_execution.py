@@ -1,0 +1,37 @@
+"""Several steps per execution: 1, 8, 32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fitdoctor.errors import CannotRun
+from fitdoctor.lab.bench import Comparison, Seen
+from fitdoctor.lab.job import BARE, Job, Variant
+
+NAME = "steps_per_execution"
+_SHORT_NS = 20e6
+TRIED = (1, 8, 32)
+
+
+def worth(seen: Seen) -> float:
+    """Weigh short steps: what an execution costs beside its steps is shared by more of them."""
+    if seen.step_ns >= _SHORT_NS or seen.info.get("run_eagerly"):
+        return 0.0
+    return 0.6 * min(1.0, 1e6 / seen.step_ns)
+
+
+def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
+    """Try each count that the user does not have."""
+    del seen
+    if job.backend == "torch":
+        raise CannotRun("the torch backend runs one step per execution")
+    for count in TRIED:
+        if count == job.own.steps_per_execution:
+            continue
+        several = Variant(steps_per_execution=count, callbacks=())
+        yield Comparison(
+            f"steps_per_execution={count}",
+            lambda several=several: job.block(several),  # type: ignore[misc]
+            lambda: job.block(BARE),
+            {"steps_per_execution": count, "own": job.own.steps_per_execution},
+        )

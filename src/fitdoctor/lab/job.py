@@ -1,0 +1,239 @@
+"""The user's own training, run again in short blocks with one thing changed.
+
+A block is a short `fit` of the very model on one cached batch: same optimizer, same loop, same callbacks, only without
+the wait for data.  It is timed from the end of its first executions to the end of its last, so that what a `fit` costs
+as a whole stays out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fitdoctor.errors import CannotRun
+
+BLOCK_SECONDS = 0.25
+WARM_EXECUTIONS = 2
+"""Executions at the start of a block that are not counted: the loop fills its caches."""
+FEWEST, MOST = 3, 400
+"""Executions counted in a block."""
+_SETTINGS = ("jit_compile", "steps_per_execution", "run_eagerly")
+_NAMES = (
+    "x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data", "shuffle",
+    "class_weight", "sample_weight", "initial_epoch", "steps_per_epoch",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What differs from the user's own settings; None: as he has it."""
+
+    jit_compile: bool | None = None
+    steps_per_execution: int | None = None
+    run_eagerly: bool | None = None
+    metrics: bool = True
+    callbacks: tuple[int, ...] | None = None
+    """Which of the user's callbacks take part, by their place in his list."""
+    rows: int | None = None
+    """Samples in the batch."""
+    idle: bool = False
+    """The train function does nothing and returns what it returned before: what is left is the loop around it."""
+
+
+AS_IS = Variant()
+BARE = Variant(callbacks=())
+"""The step alone, without the user's callbacks: what the step is compared with when the step is changed."""
+
+
+class Job:
+    """One call of `fit` that was observed and unwound, ready to be run again in blocks."""
+
+    def __init__(self, model: Any, backend: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.model = model
+        self.backend = backend
+        self.given: dict[str, Any] = {**dict(zip(_NAMES, args, strict=False)), **kwargs}
+        self.callbacks: tuple[Any, ...] = _callbacks(self.given.get("callbacks"))
+        self.own = Variant(
+            jit_compile=bool(model.jit_compile),
+            steps_per_execution=int(model.steps_per_execution or 1),
+            run_eagerly=bool(model.run_eagerly),
+        )
+        self._metrics = getattr(model, "_compile_metrics", None)
+        self._function = model.train_function
+        # The user's own is compiled already.
+        self._functions: dict[tuple[Any, ...], Any] = {_key(self.own, True): self._function}
+        self._batch: Any = None
+        self._executions: dict[Variant, int] = {}
+
+    # --- data -------------------------------------------------------------------------------------
+
+    def loader(self) -> Iterator[Any]:
+        """Begin the user's data anew, as the backend's trainer would fetch it, without the training."""
+        adapter = self._adapter()
+        if self.backend == "tensorflow":
+            return iter(adapter.get_tf_dataset())
+        if self.backend == "jax":
+            return iter(adapter.get_jax_iterator())
+        return iter(adapter.get_torch_dataloader())
+
+    def _adapter(self) -> Any:
+        from keras.src.trainers import data_adapters
+
+        given = self.given
+        names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
+        return data_adapters.get_data_adapter(
+            **{name: given.get(name) for name in names}, shuffle=given.get("shuffle", True)
+        )
+
+    @property
+    def batch(self) -> Any:
+        """One batch of the user's data, kept."""
+        if self._batch is None:
+            from keras import ops, tree
+
+            first = next(self.loader(), None)
+            if first is None:
+                raise CannotRun("the data is used up: it gave no batch when it was begun anew")
+            self._batch = tree.map_structure(lambda leaf: leaf if leaf is None else ops.convert_to_numpy(leaf), first)
+        return self._batch
+
+    @property
+    def batch_rows(self) -> int:
+        """Samples in a batch."""
+        from keras import tree
+
+        return int(next(leaf for leaf in tree.flatten(self.batch) if leaf is not None).shape[0])
+
+    def _rows(self, count: int) -> Any:
+        """Make a batch of another size out of the rows of the kept one."""
+        import numpy as np
+        from keras import tree
+
+        def resize(leaf: Any) -> Any:
+            return leaf if leaf is None else np.resize(leaf, (count, *leaf.shape[1:])).astype(leaf.dtype)
+
+        return tree.map_structure(resize, self.batch)
+
+    def _source(self, rows: int | None) -> Any:
+        batch = self.batch if rows is None else self._rows(rows)
+        if self.backend == "tensorflow":
+            tf = sys.modules["tensorflow"]
+            return tf.data.Dataset.from_tensors(batch).repeat()
+        # A generator: the only endless source that every backend takes.
+        return (batch for _ in itertools.count())
+
+    # --- blocks -----------------------------------------------------------------------------------
+
+    def block(self, variant: Variant = AS_IS, seconds: float = BLOCK_SECONDS) -> float:
+        """Train a short block and return nanoseconds per optimizer step."""
+        if variant not in self._executions:
+            # Compiles and warms up, and tells how many executions make a block.
+            self._train(variant, FEWEST)
+            per_execution = self._train(variant, FEWEST)
+            self._executions[variant] = max(FEWEST, min(MOST, int(seconds * 1e9 / max(1.0, per_execution))))
+        per_row = variant.steps_per_execution or self.own.steps_per_execution or 1
+        return self._train(variant, self._executions[variant]) / per_row
+
+    def _train(self, variant: Variant, executions: int) -> float:
+        """Return nanoseconds per execution."""
+        per_row = variant.steps_per_execution or self.own.steps_per_execution or 1
+        chosen = range(len(self.callbacks)) if variant.callbacks is None else variant.callbacks
+        with self._as(variant) as timer:
+            timer.begin(executions + WARM_EXECUTIONS)
+            self.model.fit(
+                self._source(variant.rows),
+                steps_per_epoch=(executions + WARM_EXECUTIONS) * per_row,
+                epochs=1,
+                verbose=0,
+                callbacks=[self.callbacks[i] for i in chosen],
+            )
+        return timer.per_execution()
+
+    @contextlib.contextmanager
+    def _as(self, variant: Variant) -> Iterator[_Timer]:
+        """Make the model train as the variant says, for a while."""
+        model = self.model
+        settings = {
+            name: getattr(variant, name) if getattr(variant, name) is not None else getattr(self.own, name)
+            for name in _SETTINGS
+        }
+        key = (*settings.values(), variant.metrics)
+        stopped = getattr(model, "stop_training", False)
+        try:
+            for name, value in settings.items():
+                setattr(model, name, value)
+            model._compile_metrics = self._metrics if variant.metrics else None
+            if key not in self._functions:
+                model.make_train_function(force=True)
+                self._functions[key] = model.train_function
+            timer = _Timer(self._functions[key], self.backend, idle=variant.idle)
+            model.train_function = timer.run
+            yield timer
+        finally:
+            for name in settings:
+                setattr(model, name, getattr(self.own, name))
+            model._compile_metrics = self._metrics
+            model.train_function = self._function
+            model.stop_training = stopped
+
+
+class _Timer:
+    """Stands in for a train function and keeps the times its executions ended."""
+
+    def __init__(self, function: Callable[..., Any], backend: str, *, idle: bool) -> None:
+        self._function = function
+        self._backend = backend
+        self._idle = idle
+        self._kept: Any = None
+        self._ends: list[int] = []
+        self._last = 0
+
+    def begin(self, executions: int) -> None:
+        self._ends, self._last = [], executions
+
+    def run(self, *args: Any) -> Any:
+        if self._idle and self._ends:
+            # JAX hands the state in and out.
+            result = (self._kept[0], args[0]) if self._backend == "jax" else self._kept
+        else:
+            result = self._kept = self._function(*args)
+        if len(self._ends) + 1 in (WARM_EXECUTIONS, self._last):
+            _await(self._backend, result)
+        self._ends.append(time.perf_counter_ns())
+        return result
+
+    def per_execution(self) -> float:
+        ends = self._ends
+        if len(ends) <= WARM_EXECUTIONS:
+            raise CannotRun("the block ended before it had begun: a callback stops the training")
+        return (ends[-1] - ends[WARM_EXECUTIONS - 1]) / (len(ends) - WARM_EXECUTIONS)
+
+
+def _await(backend: str, result: Any) -> None:
+    """Wait for work that was only launched: at the two ends of a block."""
+    if backend == "jax":
+        sys.modules["jax"].block_until_ready(result)
+    elif backend == "torch":
+        torch = sys.modules["torch"]
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+    elif backend == "tensorflow":
+        tf = sys.modules["tensorflow"]
+        if tf.config.list_physical_devices("GPU"):
+            tf.test.experimental.sync_devices()
+
+
+def _key(variant: Variant, metrics: bool) -> tuple[Any, ...]:
+    return (*(getattr(variant, name) for name in _SETTINGS), metrics)
+
+
+def _callbacks(given: Any) -> tuple[Any, ...]:
+    if given is None:
+        return ()
+    inner = getattr(given, "callbacks", given)
+    return tuple(inner) if isinstance(inner, Sequence) else (inner,)

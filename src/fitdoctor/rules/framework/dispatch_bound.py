@@ -1,0 +1,102 @@
+"""Launching a step takes longer than the step.
+
+## What is wrong
+
+Between two executions of the compiled step Python runs its loop, hands over the batch, reads results and launches the
+next one.  On a small model or a small batch that takes longer than the computing, whatever the hardware.
+
+## How it is established
+
+The lab trained the very model on one batch with 1, 8 and 32 steps per execution, in turns with the job as it is.
+What that saves of a step is the finding; no experiment, no finding.
+
+## What to do
+
+Pass `steps_per_execution=8` (or what was measured) to `compile`.  The model sees the same batches and makes the same
+updates; callbacks on batches and the progress bar run once per execution instead of once per step.
+
+## When it is not worth it
+
+When a step computes for many milliseconds; when a callback must run after every single step; when the step waits for
+input, since a shorter step only waits longer.
+
+## Example
+
+    model.compile(optimizer, loss)                              # slow
+    model.compile(optimizer, loss, steps_per_execution=32)      # fast
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fitdoctor import units
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import Trials
+from fitdoctor.model import Change, Cost, Fix, Site
+from fitdoctor.rules import Absent, Clear, Verdict
+
+EXPERIMENT = "steps_per_execution"
+TRIED = (8, 32)
+
+
+def locate(source: SourceTree) -> Iterator[Site]:
+    """Find nothing: how long a launch takes beside its step no source tells."""
+    del source
+    return iter(())
+
+
+def place(source: SourceTree) -> Iterator[Site]:
+    """Find the calls of `compile`, where it would be said."""
+    return (call.site for call in source.compile_calls())
+
+
+def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
+    """Take the gain from the experiment, and the fewest steps per execution that give nearly all of it."""
+    if training.kind != "fit":
+        return Absent(f"{training.kind} has no steps_per_execution")
+    if training.backend == "torch":
+        return Absent("the torch backend runs one step per execution")
+    if training.info.get("run_eagerly"):
+        return Clear("the step is not even compiled: eager-step judges that")
+    own = int(training.info.get("steps_per_execution") or 1)
+    found = {}
+    missing: MissingEvidence | None = None
+    for count in TRIED:
+        try:
+            found[count], _ = trials.ratio(f"steps_per_execution={count}", experiment=EXPERIMENT)
+        except MissingEvidence as error:
+            missing = error
+    if not found:
+        if own >= max(TRIED):
+            return Clear(f"{own} steps share an execution already")
+        raise missing or AssertionError
+    best = min(found.values(), key=lambda ratio: ratio.mid)
+    count, ratio = next((n, r) for n, r in found.items() if r.mid <= 1.05 * best.mid)
+    if ratio.mid >= 1 or count <= own:
+        return Clear(f"with {count} steps per execution a step took {units.percent(ratio.mid)} of its time: no gain")
+    change = Change("work", ratio.clip(0.0, 1.0))
+    return [
+        Cost(
+            saving=model.with_change(change).saving(),
+            because=(
+                f"launching costs more than it should: with {count} steps per execution instead of {own} a step took "
+                f"{units.percent_range(ratio)} of its time"
+            ),
+            change=change,
+            evidence={
+                "steps_per_execution": count,
+                "own": own,
+                "ratios": {str(n): {"low": r.low, "mid": r.mid, "high": r.high} for n, r in found.items()},
+            },
+        )
+    ]
+
+
+def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
+    """Name the edit."""
+    del source
+    return Fix(f"pass steps_per_execution={cost.evidence.get('steps_per_execution', 8)} to compile", "same")

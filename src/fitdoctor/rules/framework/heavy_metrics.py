@@ -1,0 +1,90 @@
+"""Metrics take a visible part of every step.
+
+## What is wrong
+
+Every metric given to `compile` is computed on every training batch.  Metrics with many thresholds (AUC, precision at
+recall), with large confusion matrices or with sorting can cost more than the layers they judge.
+
+## How it is established
+
+The lab trained the very model on one batch with and without the metrics, in turns.
+
+## What to do
+
+Fewer thresholds; or compute the metric in validation only, with a callback or `evaluate`; or pass it as
+`weighted_metrics` of a second, evaluated model.  The learning is the same.
+
+## When it is not worth it
+
+When the experiment shows no gain: most metrics cost next to nothing.
+
+## Example
+
+    model.compile(optimizer, loss, metrics=[keras.metrics.AUC(num_thresholds=20000)])    # slow
+    model.compile(optimizer, loss, metrics=[keras.metrics.AUC(num_thresholds=200)])      # fast
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fitdoctor import units
+from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import Trials
+from fitdoctor.model import Change, Cost, Fix, Site
+from fitdoctor.rules import Absent, Clear, Verdict
+
+EXPERIMENT = "metrics off"
+
+
+_MANY = 1000
+"""So many thresholds make a metric suspicious."""
+
+
+def locate(source: SourceTree) -> Iterator[Site]:
+    """Find metrics with very many thresholds."""
+    for file in source.files:
+        for call in file.calls():
+            value = call.keyword("num_thresholds")
+            if isinstance(value, ast.Constant) and isinstance(value.value, int) and value.value >= _MANY:
+                yield call.site
+
+
+def place(source: SourceTree) -> Iterator[Site]:
+    """Find the calls of `compile` that are given metrics."""
+    return (call.site for call in source.compile_calls() if call.keyword("metrics") is not None)
+
+
+def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
+    """Take the gain from the experiment."""
+    if training.kind != "fit":
+        return Absent(f"{training.kind} computes no metrics of its own")
+    names = training.info.get("metrics")
+    if names is not None and not names:
+        return Absent("no metrics were given to compile")
+    ratio, trial = trials.ratio("metrics off", experiment=EXPERIMENT)
+    if ratio.mid >= 1:
+        return Clear("without its metrics the step was measured to take just as long")
+    change = Change("work", ratio.clip(0.0, 1.0))
+    names = trial.detail.get("metrics") or names or []
+    return [
+        Cost(
+            saving=model.with_change(change).saving(),
+            because=(
+                f"without its metrics ({', '.join(names)}) a step took {units.percent_range(ratio)} of its time"
+                if names
+                else f"without its metrics a step took {units.percent_range(ratio)} of its time"
+            ),
+            change=change,
+            evidence={"metrics": list(names), "ratio": {"low": ratio.low, "mid": ratio.mid, "high": ratio.high}},
+        )
+    ]
+
+
+def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
+    """Name the edit."""
+    del cost, source
+    return Fix("fewer thresholds, or compute these metrics in validation only", "same")

@@ -1,0 +1,81 @@
+"""Runs the lab on a small job of this backend and tells whether everything is as it was."""
+
+import json
+import random
+import sys
+import time
+
+import keras
+import numpy as np
+
+from fitdoctor.lab import bench
+from fitdoctor.lab.job import Job
+from fitdoctor.lab.snapshot import Snapshot
+from fitdoctor.probes.recorder import Nowhere, Recorder
+from fitdoctor.probes.steps import ActiveCall
+
+ORDER = sys.argv[1]
+
+
+class Peek(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen = np.random.rand() + random.random()
+
+
+class Stop(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if ORDER == "raises":
+            raise RuntimeError("a callback that fails in the lab")
+
+
+keras.utils.set_random_seed(3)
+model = keras.Sequential(
+    [keras.Input((16,)), keras.layers.Dense(32), keras.layers.Dropout(0.3), keras.layers.BatchNormalization(),
+     keras.layers.Dense(1)]
+)  # fmt: skip
+model.compile("adam", "mse", metrics=["mae"])
+x = np.random.default_rng(0).standard_normal((320, 16)).astype("float32")
+y = x[:, :1]
+model.fit(x, y, batch_size=32, epochs=1, verbose=0, callbacks=[Peek()])
+settings = model.jit_compile, model.steps_per_execution, model.run_eagerly, model.train_function, model._compile_metrics
+
+recorder = Recorder(Nowhere(), time.perf_counter_ns())
+call = ActiveCall(1, "fit", None, None, 0)
+call.info.update(
+    backend=keras.config.backend(), adapter="arrays", callbacks=["Peek", "Stop"], async_callbacks=False,
+    metrics=["mae"], run_eagerly=False,
+)  # fmt: skip
+call.steady = 10
+recorder.account.totals[15] = 10_000_000
+recorder.account.totals[2] = 9_000_000
+
+modules = bench.modules
+if ORDER == "backwards":
+    bench.modules = lambda: reversed(list(modules()))
+    for module in modules():
+        module.worth = lambda seen: 1.0
+
+before = Snapshot(model)
+arguments = ((x, y), {"batch_size": 32, "epochs": 3, "callbacks": [Peek(), Stop()]})
+told = []
+start = time.monotonic()
+bench.run(recorder, call, model, arguments, 40.0, told.append)
+spent = time.monotonic() - start
+after = (
+    model.jit_compile, model.steps_per_execution, model.run_eagerly, model.train_function, model._compile_metrics
+)  # fmt: skip
+print(
+    json.dumps(
+        {
+            "differs": before.differs(),
+            "settings": [one is other or one == other for one, other in zip(settings, after, strict=True)],
+            "trials": [row[0] for row in recorder._rows.get("trials", [])],
+            "gaps": [[what, reason] for what, reason in recorder._gaps],
+            "told": told,
+            "spent": spent,
+        }
+    )
+)
+# Training goes on as if nothing had been.
+job = Job(model, keras.config.backend(), *arguments)
+assert job.batch_rows == 32
