@@ -30,6 +30,7 @@ class Options:
     capture: Path | None
     redact: bool
     quiet: bool
+    lab: bool
     budget: float = 60.0
 
 
