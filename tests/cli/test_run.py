@@ -30,8 +30,8 @@ class Options:
     capture: Path | None
     redact: bool
     quiet: bool
-    lab: bool
     budget: float = 60.0
+    lab: bool = True
 
 
 def ended(**changes: Any) -> SimpleNamespace:
