@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fitdoctor.facts.training import Training, merged
 from fitdoctor.model import CallbackTime, Capture, Interval, Site
@@ -23,6 +23,10 @@ class HookCost:
     """Seconds per hook call."""
     training_s: Interval
     """Projected seconds of the whole training."""
+    saving_each: Interval = field(default_factory=lambda: Interval.exact(0.0))
+    """Seconds per hook call that went into saving; not part of `each`."""
+    saving_s: Interval = field(default_factory=lambda: Interval.exact(0.0))
+    """Projected seconds of the whole training that go into saving; not part of `training_s`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ def _rhythm(hook: str) -> str | None:
 def _cost(name: str, rhythm: str, hooks: list[CallbackTime], training: Training) -> HookCost:
     seen = max(1, training.steps + training.warmup_steps)
     each = [_each(hook) for hook in hooks]
+    saving = [_saving(hook) for hook in hooks]
     # With steps_per_execution a batch hook runs less often than the steps: take the rhythm that was seen.
     times = [
         training.planned_steps * hook.count / seen if rhythm == "step" else float(training.epochs) for hook in hooks
@@ -74,6 +79,8 @@ def _cost(name: str, rhythm: str, hooks: list[CallbackTime], training: Training)
         builtin=all(hook.builtin for hook in hooks),
         count=max(hook.count for hook in hooks),
         each=_sum(each),
+        saving_each=_sum(saving),
+        saving_s=_sum([one.scale(factor) for one, factor in zip(saving, times, strict=True)]),
         training_s=_sum([one.scale(factor) for one, factor in zip(each, times, strict=True)]),
     )
 
@@ -84,6 +91,12 @@ def _sum(intervals: list[Interval]) -> Interval:
         sum(each.mid for each in intervals),
         sum(each.high for each in intervals),
     )
+
+
+def _saving(hook: CallbackTime) -> Interval:
+    """Seconds per call of a hook that went into saving.  How much it varies was not kept: a fifth either way."""
+    mean = max(0, hook.total_ns - hook.self_ns) / hook.count / 1e9
+    return Interval(0.8 * mean, mean, 1.2 * mean)
 
 
 def _each(hook: CallbackTime) -> Interval:

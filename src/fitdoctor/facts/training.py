@@ -117,6 +117,10 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
     per_epoch, gaps = _per_epoch(capture, seen)
     epochs = sum(plan.epochs for plan in plans)
     elsewhere = {name: seconds * epochs for name, seconds in per_epoch.items()}
+    planned = sum(plan.steps for plan in plans)
+    saving = _saving_per_step(capture, seen)
+    if saving > 0:
+        elsewhere["saving"] = elsewhere.get("saving", 0.0) + saving * planned
     fixed = _fixed_per_call(capture, seen, step_s, sum(per_epoch.values())) if call_count > 1 else None
     if fixed is not None:
         elsewhere["calls"] = fixed.mid * call_count
@@ -143,11 +147,14 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
         step_s=step_s,
         steps_per_epoch=statistics.median(lengths) if lengths else None,
         epochs=epochs,
-        planned_steps=sum(plan.steps for plan in plans),
+        planned_steps=planned,
         fixed_per_call=fixed,
         elsewhere=elsewhere,
         gaps=gaps,
     )
+
+
+BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 
 
 def _last(capture: Capture) -> Call:
@@ -216,6 +223,17 @@ def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[di
         "between epochs": max(0.0, rest),
     }
     return split, ()
+
+
+def _saving_per_step(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> float:
+    """Seconds of saving per step: a checkpoint every so many batches is no part of the step that it follows."""
+    ids = {call.id for call, _ in seen}
+    nested = sum(
+        each.total_ns - each.self_ns
+        for each in capture.callbacks
+        if each.call in ids and not each.threaded and each.hook in BATCH_HOOKS
+    )
+    return nested / 1e9 / max(1, sum(int(steps.count.sum()) for _, steps in seen))
 
 
 def merged(times: Iterable[CallbackTime]) -> list[CallbackTime]:

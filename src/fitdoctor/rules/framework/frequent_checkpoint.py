@@ -1,0 +1,95 @@
+"""Saving takes a visible share of the run.
+
+## What is wrong
+
+`ModelCheckpoint` and `BackupAndRestore` write the whole model, optimizer included, while the training waits.  Every
+epoch is often, when epochs are short; every few batches is very often.
+
+## How it is established
+
+Each save was timed on the training thread, inside the callback that made it, and projected to the whole training.
+
+## What to do
+
+Save less often (`save_freq`, or an epoch-level checkpoint in place of a batch-level one), only the best
+(`save_best_only=True`), or only the weights (`save_weights_only=True`).  The learning is the same.
+
+## When it is not worth it
+
+When a lost hour costs more than the saving: checkpoints are insurance.
+
+## Example
+
+    keras.callbacks.ModelCheckpoint("last.keras", save_freq=20)        # slow: every 20 batches
+    keras.callbacks.ModelCheckpoint("last.keras", save_freq="epoch")   # fast
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fitdoctor import units
+from fitdoctor.facts.callback_costs import CallbackCosts, HookCost
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.training import Training
+from fitdoctor.model import Change, Cost, Fix, Interval, Site
+from fitdoctor.rules import Absent, Clear, Verdict
+
+_SAVERS = ("ModelCheckpoint", "BackupAndRestore")
+RARER = 10
+"""What is judged is saving this many times less often: nobody wants no checkpoint at all."""
+
+
+def locate(source: SourceTree) -> Iterator[Site]:
+    """Find checkpoints every so many batches."""
+    for call in _savers(source):
+        often = call.keyword("save_freq")
+        if isinstance(often, ast.Constant) and isinstance(often.value, int):
+            yield call.site
+
+
+def place(source: SourceTree) -> Iterator[Site]:
+    """Find the checkpoints."""
+    return (call.site for call in _savers(source))
+
+
+def _savers(source: SourceTree) -> Iterator[FoundCall]:
+    return (call for call in source.calls() if call.name.rpartition(".")[2] in _SAVERS)
+
+
+def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> Verdict:
+    """Project what saving takes to the whole training."""
+    if training.kind != "fit":
+        return Absent(f"{training.kind} runs no callbacks")
+    savers = [each for each in callbacks.costs if each.saving_s.mid > 0]
+    if not savers:
+        return Clear("no callback was seen to save anything on the training thread")
+    return [_cost(each, model) for each in savers]
+
+
+def _cost(hook: HookCost, model: StepModel) -> Cost:
+    whole = max(model.elsewhere.get("saving", 0.0), 1e-9)
+    gone = hook.saving_s.scale((1 - 1 / RARER) / whole).clip(0.0, 1.0)
+    change = Change("saving", Interval(1 - gone.high, 1 - gone.mid, 1 - gone.low))
+    each = units.duration(hook.saving_each.mid)
+    return Cost(
+        saving=model.with_change(change).saving(),
+        because=f"{hook.name} spends {each} per {hook.rhythm} on saving while the training waits",
+        site=hook.site,
+        change=change,
+        evidence={
+            "callback": hook.name,
+            "rhythm": hook.rhythm,
+            "calls_seen": hook.count,
+            "training_s": hook.saving_s.mid,
+            "rarer": RARER,
+        },
+    )
+
+
+def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
+    """Name the edit."""
+    del source
+    return Fix(f"let {cost.evidence.get('callback', 'the checkpoint')} save {RARER} times less often", "same")
