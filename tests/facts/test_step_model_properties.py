@@ -13,7 +13,7 @@ seconds = st.integers(0, 10**10).map(lambda ns: ns / 1e9)
 shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(Interval.around)
 changes = st.builds(
     Change,
-    part=st.sampled_from([*PARTS, "validation", "epoch callbacks"]),
+    part=st.sampled_from([*PARTS, "work", "validation", "epoch callbacks", "saving"]),
     remaining=shares,
     overlap=st.booleans(),
 )
@@ -33,7 +33,7 @@ def models(draw: st.DrawFn) -> StepModel:
         cpu_s=draw(st.one_of(st.none(), seconds)),
         cores=draw(st.sampled_from([None, 1.0, 4.0])),
         planned_steps=draw(st.floats(1, 1e5)),
-        elsewhere={"validation": draw(seconds), "epoch callbacks": draw(seconds)},
+        elsewhere={name: draw(seconds) for name in ("validation", "epoch callbacks", "saving")},
     )
 
 

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from fitdoctor.probes.host import environment
 from fitdoctor.units import duration
 
 POLL_SECONDS = 0.25
+SETTLED_SECONDS, SETTLED_POLL_SECONDS = 20.0, 2.0
+"""A run that goes on for long is looked at less often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +178,26 @@ def _watch(child: subprocess.Popen[bytes], path: Path, options: Options, progres
         steps = f"{options.steps} steady steps" if options.steps else f"about {DEFAULT_STEPS} steady steps"
         tell("start", f"watching {options.target} for {steps}, at most {duration(options.budget)} of training")
     beside = Beside(child.pid, path)
+    ended = threading.Event()
+    # A wait with a timeout would look twenty times a second; this one sleeps.
+    threading.Thread(target=_await, args=(child, ended), name="fitdoctor-wait", daemon=True).start()
+    start = time.monotonic()
     try:
         while True:
-            try:
-                return child.wait(timeout=POLL_SECONDS)
-            except subprocess.TimeoutExpired:
-                pass
+            settled = time.monotonic() - start > SETTLED_SECONDS
+            if ended.wait(SETTLED_POLL_SECONDS if settled else POLL_SECONDS):
+                return child.wait()
             with contextlib.suppress(CaptureError):
                 meta = store.read_meta(path)
                 beside.look(meta)
                 _tell_progress(meta.get("progress") or {}, options, tell)
     finally:
         beside.close()
+
+
+def _await(child: subprocess.Popen[bytes], ended: threading.Event) -> None:
+    child.wait()
+    ended.set()
 
 
 def _tell_progress(seen: dict[str, Any], options: Options, tell: Callable[[str, str], None]) -> None:

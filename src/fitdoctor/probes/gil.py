@@ -87,6 +87,11 @@ def _read_holding(memory: int, start: int) -> bytes:
     return buffer.raw[: max(0, count)]
 
 
+MANY = 2000
+"""After so many looks (twenty seconds) a share is known to a few per cent: from then on we look less often."""
+RARER = 10
+
+
 class GilSampler:
     """Watches another process's lock from a thread of this one, about `rate` times a second.
 
@@ -133,7 +138,9 @@ class GilSampler:
         chance = random.Random(0)  # noqa: S311 - nothing secret about it
         # Looks at exponential distances fall into no rhythm of the program: they see each state as often as
         # it is true.
-        while not self._wait(min(chance.expovariate(self._rate), 1.0)):
+        looks = 0
+        while not self._wait(min(chance.expovariate(self._rate if looks < MANY else self._rate / RARER), 1.0)):
+            looks += 1
             if not self.look():
                 return
 
