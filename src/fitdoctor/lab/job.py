@@ -22,6 +22,7 @@ WARM_EXECUTIONS = 2
 """Executions at the start of a block that are not counted: the loop fills its caches."""
 FEWEST, MOST = 3, 400
 """Executions counted in a block."""
+LONG_STEP_NS = 300e6
 _SETTINGS = ("jit_compile", "steps_per_execution", "run_eagerly")
 _NAMES = (
     "x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data", "shuffle",
@@ -53,7 +54,9 @@ BARE = Variant(callbacks=())
 class Job:
     """One call of `fit` that was observed and unwound, ready to be run again in blocks."""
 
-    def __init__(self, model: Any, backend: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, model: Any, backend: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, step_ns: float = 0.0
+    ) -> None:
         self.model = model
         self.backend = backend
         self.given: dict[str, Any] = {**dict(zip(_NAMES, args, strict=False)), **kwargs}
@@ -69,6 +72,10 @@ class Job:
         self._functions: dict[tuple[Any, ...], Any] = {_key(self.own, True): self._function}
         self._batch: Any = None
         self._executions: dict[Variant, int] = {}
+        # Of very long steps one is enough: a block must not use up the budget.
+        self._fewest, self._warm = (1, 1) if step_ns > LONG_STEP_NS else (FEWEST, WARM_EXECUTIONS)
+        self.block_seconds = max(BLOCK_SECONDS, (self._fewest + self._warm) * step_ns / 1e9)
+        """About how long a block takes."""
 
     # --- data -------------------------------------------------------------------------------------
 
@@ -133,9 +140,9 @@ class Job:
         """Train a short block and return nanoseconds per optimizer step."""
         if variant not in self._executions:
             # Compiles and warms up, and tells how many executions make a block.
-            self._train(variant, FEWEST)
-            per_execution = self._train(variant, FEWEST)
-            self._executions[variant] = max(FEWEST, min(MOST, int(seconds * 1e9 / max(1.0, per_execution))))
+            self._train(variant, self._fewest)
+            per_execution = self._train(variant, self._fewest)
+            self._executions[variant] = max(self._fewest, min(MOST, int(seconds * 1e9 / max(1.0, per_execution))))
         per_row = variant.steps_per_execution or self.own.steps_per_execution or 1
         return self._train(variant, self._executions[variant]) / per_row
 
@@ -144,10 +151,10 @@ class Job:
         per_row = variant.steps_per_execution or self.own.steps_per_execution or 1
         chosen = range(len(self.callbacks)) if variant.callbacks is None else variant.callbacks
         with self._as(variant) as timer:
-            timer.begin(executions + WARM_EXECUTIONS)
+            timer.begin(executions + self._warm, self._warm)
             self.model.fit(
                 self._source(variant.rows),
-                steps_per_epoch=(executions + WARM_EXECUTIONS) * per_row,
+                steps_per_epoch=(executions + self._warm) * per_row,
                 epochs=1,
                 verbose=0,
                 callbacks=[self.callbacks[i] for i in chosen],
@@ -191,10 +198,10 @@ class _Timer:
         self._idle = idle
         self._kept: Any = None
         self._ends: list[int] = []
-        self._last = 0
+        self._last = self._warm = 0
 
-    def begin(self, executions: int) -> None:
-        self._ends, self._last = [], executions
+    def begin(self, executions: int, warm: int) -> None:
+        self._ends, self._last, self._warm = [], executions, warm
 
     def run(self, *args: Any) -> Any:
         if self._idle and self._ends:
@@ -202,16 +209,16 @@ class _Timer:
             result = (self._kept[0], args[0]) if self._backend == "jax" else self._kept
         else:
             result = self._kept = self._function(*args)
-        if len(self._ends) + 1 in (WARM_EXECUTIONS, self._last):
+        if len(self._ends) + 1 in (self._warm, self._last):
             _await(self._backend, result)
         self._ends.append(time.perf_counter_ns())
         return result
 
     def per_execution(self) -> float:
         ends = self._ends
-        if len(ends) <= WARM_EXECUTIONS:
+        if len(ends) <= self._warm:
             raise CannotRun("the block ended before it had begun: a callback stops the training")
-        return (ends[-1] - ends[WARM_EXECUTIONS - 1]) / (len(ends) - WARM_EXECUTIONS)
+        return (ends[-1] - ends[self._warm - 1]) / (len(ends) - self._warm)
 
 
 def _await(backend: str, result: Any) -> None:
