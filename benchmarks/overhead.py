@@ -63,7 +63,7 @@ def interval(values: np.ndarray) -> tuple[float, float, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=60, help="pairs of blocks per line")
+    parser.add_argument("--pairs", type=int, default=160, help="pairs of blocks per line")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     parser.add_argument("--only", help="only lines of this observer")
     parser.add_argument("--backend", help="only lines of this backend")

@@ -23,6 +23,8 @@ WARM_EXECUTIONS = 2
 FEWEST, MOST = 3, 400
 """Executions counted in a block."""
 LONG_STEP_NS = 300e6
+_LEFT_BEHIND = ("history", "stop_training", "_initial_epoch", "_eval_epoch_iterator")
+"""What a `fit` leaves on the model."""
 _SETTINGS = ("jit_compile", "steps_per_execution", "run_eagerly")
 _NAMES = (
     "x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data", "shuffle",
@@ -170,7 +172,7 @@ class Job:
             for name in _SETTINGS
         }
         key = (*settings.values(), variant.metrics)
-        stopped = getattr(model, "stop_training", False)
+        left = {name: vars(model)[name] for name in _LEFT_BEHIND if name in vars(model)}
         try:
             for name, value in settings.items():
                 setattr(model, name, value)
@@ -186,7 +188,8 @@ class Job:
                 setattr(model, name, getattr(self.own, name))
             model._compile_metrics = self._metrics
             model.train_function = self._function
-            model.stop_training = stopped
+            for name, value in left.items():
+                object.__setattr__(model, name, value)
 
 
 class _Timer:
@@ -243,4 +246,6 @@ def _callbacks(given: Any) -> tuple[Any, ...]:
     if given is None:
         return ()
     inner = getattr(given, "callbacks", given)
-    return tuple(inner) if isinstance(inner, Sequence) else (inner,)
+    several = inner if isinstance(inner, Sequence) else (inner,)
+    # One that resumes an interrupted training would resume the one we interrupted.
+    return tuple(each for each in several if type(each).__name__ != "BackupAndRestore")
