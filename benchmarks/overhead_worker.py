@@ -24,8 +24,8 @@ import numpy as np
 
 OBSERVER, SIZE, PAIRS = sys.argv[1], sys.argv[2], int(sys.argv[3])
 BACKEND = keras.config.backend()
-BLOCK_SECONDS = 0.25
-"""Short: what else the machine does drifts from second to second, and neighbouring blocks share it."""
+BLOCK_SECONDS = 1.0
+"""As long as the rhythm of what happens once a second: flushing, sampling from beside."""
 WIDTHS = {"small": (64, 2), "large": (1024, 6)}
 ROWS = 32 if SIZE == "small" else 64
 """Samples in a batch; for the large step scaled to about 50 ms once it was timed."""

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.trials import Alone
 from fitdoctor.model import PARTS, Change, Interval
 
 # Clocks count nanoseconds.
@@ -16,6 +17,11 @@ changes = st.builds(
     part=st.sampled_from([*PARTS, "work", "validation", "epoch callbacks", "saving"]),
     remaining=shares,
     overlap=st.booleans(),
+)
+
+
+alone = st.one_of(
+    st.none(), st.builds(Alone, st.lists(seconds, min_size=3, max_size=3).map(Interval.around), st.floats(0, 8))
 )
 
 
@@ -33,6 +39,8 @@ def models(draw: st.DrawFn) -> StepModel:
         cpu_s=draw(st.one_of(st.none(), seconds)),
         cores=draw(st.sampled_from([None, 1.0, 4.0])),
         planned_steps=draw(st.floats(1, 1e5)),
+        input_alone=draw(alone),
+        work_alone=draw(alone),
         elsewhere={name: draw(seconds) for name in ("validation", "epoch callbacks", "saving")},
     )
 

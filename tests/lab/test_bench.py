@@ -24,7 +24,7 @@ class World:
         self.restored = 0
         self.order: list[str] = []
         self.modules: list[Any] = []
-        monkeypatch.setattr(bench, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(bench, "time", self)
         monkeypatch.setattr(bench, "Snapshot", lambda model: self)
         monkeypatch.setattr(bench, "Job", lambda *args, **kwargs: SimpleNamespace(block_seconds=0.25))
         monkeypatch.setattr(bench, "modules", lambda: iter(self.modules))
@@ -32,6 +32,15 @@ class World:
 
     def restore(self) -> None:
         self.restored += 1
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def perf_counter_ns(self) -> int:
+        return int(self.now * 1e9)
+
+    def process_time_ns(self) -> int:
+        return int(self.now * 1.5e9)
 
     def experiment(self, name: str, worth: float, *, takes: float = 0.5, values: Iterator[float] | None = None) -> None:
         def changed() -> float:
@@ -64,6 +73,12 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def trials(recorder: Recorder) -> dict[str, list[float]]:
     return {row[0]: json.loads(row[3]) for row in recorder._rows.get("trials", [])}
+
+
+def test_it_says_how_many_cores_were_busy(world: World) -> None:
+    world.experiment("steady", 1.0)
+    recorder = world.run(60)
+    assert json.loads(recorder._rows["trials"][0][4])["cores"] == pytest.approx(1.5)
 
 
 def test_what_could_change_the_answer_most_comes_first(world: World) -> None:

@@ -11,6 +11,7 @@ from fitdoctor.facts.device_use import DeviceUse
 from fitdoctor.facts.host_use import HostUse
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import Alone, Trials, alone
 from fitdoctor.model import PARTS, Capture, Change, Gap, Interval
 
 SMALLEST_PROVABLE = 0.005
@@ -49,6 +50,9 @@ class StepModel:
     """Projected seconds of the whole training outside its steps."""
     overhead: float = 0.0
     """Fraction of the time that watching cost."""
+    input_alone: Alone | None = None
+    work_alone: Alone | None = None
+    """What the lab measured: the loader without the training, the training on one batch."""
     changes: tuple[Change, ...] = ()
     origin: StepModel | None = None
 
@@ -106,6 +110,7 @@ def establish(
     pipeline: InputPipeline | None,
     host: HostUse | None,
     devices: DeviceUse | None,
+    trials: Trials | None,
 ) -> StepModel:
     """Split the steady steps of the leading training, as its backend allows."""
     split_up = split.split(capture, training, accelerator=devices is not None)
@@ -124,6 +129,8 @@ def establish(
         planned_steps=training.planned_steps,
         elsewhere=training.elsewhere,
         overhead=max(0.0, float(overhead)),
+        input_alone=alone(trials, "loader alone") if trials is not None else None,
+        work_alone=alone(trials, "cached batch") if trials is not None else None,
     )
 
 
@@ -177,6 +184,8 @@ def _gain_of_overlap(base: StepModel, parts: Mapping[str, float], world: str) ->
     middle.
     """
     serial = sum(parts.values())
+    if base.input_alone is not None and base.work_alone is not None and base.cores:
+        return _gain_by_experiment(base, base.input_alone, base.work_alone, parts, world)
     beside = parts["compute"] if world == "low" else serial - parts["input"]
     gain = min(parts["input"], beside)
     if world == "high":
@@ -186,6 +195,28 @@ def _gain_of_overlap(base: StepModel, parts: Mapping[str, float], world: str) ->
         return gain / 2 if world == "low" else gain
     bounded = min(gain, max(0.0, serial - base.cpu_s / base.cores))
     return bounded if world == "low" else (gain + bounded) / 2
+
+
+_CONTENTION = {"low": 1.1, "mid": 1.0, "high": 0.0}
+"""Two sides that fill the cores together take as long as their CPU seconds say, at worst a tenth longer; at best the
+CPU seconds were only spinning."""
+
+
+def _gain_by_experiment(base: StepModel, input_: Alone, work: Alone, parts: Mapping[str, float], world: str) -> float:
+    """Seconds of input that would pass unseen, from what each side takes and uses alone.
+
+    Side by side the step is as long as the longer side, and no shorter than what both keep busy over the cores.
+    """
+    assert base.cores
+    serial = sum(parts.values())
+    rest = serial - parts["input"]
+    # A fix that makes the input cheaper makes it cheaper alone too.
+    before = _at(base.parts["input"], world)
+    share = parts["input"] / before if before > 0 else 1.0
+    loader = _at(input_.seconds, {"low": "high", "mid": "mid", "high": "low"}[world]) * share
+    busy = (loader * min(input_.cores, base.cores) + rest * min(work.cores, base.cores)) / base.cores
+    together = max(rest, loader, busy * _CONTENTION[world])
+    return min(parts["input"], max(0.0, serial - together))
 
 
 def _saved_per_step(base: StepModel, changes: tuple[Change, ...], world: str) -> float:

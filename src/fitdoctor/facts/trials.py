@@ -42,6 +42,23 @@ class Trials:
         raise MissingEvidence(Gap(f"trial {name}", why, remedy))
 
 
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """What one side of the step takes without the other, and how many cores it keeps busy meanwhile."""
+
+    seconds: Interval
+    cores: float
+
+
+def alone(trials: Trials, name: str) -> Alone | None:
+    """Return what the lab measured without a baseline; None where it did not."""
+    for trial in trials.trials:
+        cores = trial.detail.get("cores")
+        if trial.name == name and trial.changed_ns and cores is not None:
+            return Alone(rows.median(trial.changed_ns).scale(1e-9), float(cores))
+    return None
+
+
 def establish(capture: Capture, training: Training) -> Trials:
     """Collect the trials that belong to the leading training."""
     return Trials(

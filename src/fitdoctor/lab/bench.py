@@ -101,11 +101,16 @@ def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadl
 def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: float) -> None:
     before: list[float] = []
     after: list[float] = []
+    wall = cpu = 0
     while len(after) < MOST_PAIRS:
         begun = time.monotonic()
         for which in (0, 1) if len(after) % 2 else (1, 0):
             if which:
+                start, used = time.perf_counter_ns(), time.process_time_ns()
                 after.append(comparison.changed())
+                # The first block compiles.
+                if len(after) > 1:
+                    wall, cpu = wall + time.perf_counter_ns() - start, cpu + time.process_time_ns() - used
             elif comparison.baseline is not None:
                 before.append(comparison.baseline())
         now = time.monotonic()
@@ -113,7 +118,7 @@ def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: fl
         needed = now - begun if len(after) > 1 else 0.0
         if now + needed >= deadline or (len(after) >= FEWEST_PAIRS and _spread(before, after) < TIGHT):
             break
-    detail = {"unit": "ns per step", **comparison.detail}
+    detail = {"unit": "ns per step", **({"cores": cpu / wall} if wall else {}), **comparison.detail}
     row = (comparison.name, call.id, json.dumps(before), json.dumps(after), json.dumps(detail))
     recorder.add("trials", row)
 
