@@ -31,9 +31,9 @@ from fitdoctor.errors import CaptureError, UsageError
 from fitdoctor.probes.host import environment
 from fitdoctor.units import duration
 
-POLL_SECONDS = 0.25
-SETTLED_SECONDS, SETTLED_POLL_SECONDS = 20.0, 2.0
-"""A run that goes on for long is looked at less often."""
+POLL_SECONDS = 0.5
+SETTLED_SECONDS, SETTLED_POLL_SECONDS = 15.0, 2.0
+"""A run that goes on for long is looked at less often: looking takes time from a machine that is fully used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _watch(child: subprocess.Popen[bytes], path: Path, options: Options, progres
     start = time.monotonic()
     try:
         while True:
-            settled = time.monotonic() - start > SETTLED_SECONDS
+            settled = options.whole and time.monotonic() - start > SETTLED_SECONDS
             if ended.wait(SETTLED_POLL_SECONDS if settled else POLL_SECONDS):
                 return child.wait()
             with contextlib.suppress(CaptureError):

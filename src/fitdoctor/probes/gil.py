@@ -87,9 +87,9 @@ def _read_holding(memory: int, start: int) -> bytes:
     return buffer.raw[: max(0, count)]
 
 
-MANY = 2000
-"""After so many looks (twenty seconds) a share is known to a few per cent: from then on we look less often."""
-RARER = 10
+MANY = 400
+"""After so many looks (ten seconds) a share is known to a few per cent: from then on we look less often."""
+RARER = 8
 
 
 class GilSampler:
@@ -103,7 +103,7 @@ class GilSampler:
     def __init__(
         self,
         where: GilAddress | Gap,
-        rate: float = 100.0,
+        rate: float = 40.0,
         read: Callable[[int, int], bytes] | None = None,
         wait: Callable[[float], bool] | None = None,
     ) -> None:

@@ -17,6 +17,8 @@ from fitdoctor.model import Gap, Steps
 from fitdoctor.probes.account import Account
 
 FLUSH_SECONDS = 1.0
+EARLY_FLUSHES, SETTLED_FLUSH_SECONDS = 60, 5.0
+"""A run that goes on for long is written less often."""
 FULL_ROWS = 60_000
 """After so many rows of one call, several steps share a row: a week of training still fits in the file."""
 
@@ -101,7 +103,9 @@ class Recorder:
         self._thread.start()
 
     def _loop(self) -> None:
-        while not self._stop.wait(FLUSH_SECONDS):
+        flushes = 0
+        while not self._stop.wait(FLUSH_SECONDS if flushes < EARLY_FLUSHES else SETTLED_FLUSH_SECONDS):
+            flushes += 1
             for sampler in self.samplers:
                 try:
                     self.add("host", (self.clock(), json.dumps(sampler())))
