@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help venv test lint types unit demo bench-overhead clean
+.PHONY: help venv test lint types unit demo bench-overhead bench-accuracy bench-gain clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -44,6 +44,12 @@ demo: venv  ## diagnose a slow example
 bench-overhead: venv  ## what observing costs, interleaved with plain runs
 	-$(BIN)/pip install --quiet traceml-ai
 	$(BIN)/python benchmarks/overhead.py
+
+bench-accuracy: venv  ## diagnose the corpus, compare with what the fixes really save, write docs/accuracy.md
+	$(BIN)/python benchmarks/accuracy.py
+
+bench-gain: venv  ## measure the fast scripts of the corpus again, write their gains down
+	$(BIN)/python benchmarks/measure_gain.py
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,272 @@
+"""From what was diagnosed and what was measured to docs/accuracy.md: pure functions."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fitdoctor import units
+from fitdoctor.model import Interval
+
+
+@dataclass(frozen=True)
+class Found:
+    """One finding of a report."""
+
+    rule: str
+    line: int | None
+    end_line: int | None
+    saving: Interval
+
+    @classmethod
+    def read(cls, finding: Mapping[str, Any]) -> Found:
+        """Read it from `fitdoctor.report/1`."""
+        site = finding.get("site") or {}
+        saving = finding["saving"]
+        # No upper bound known: all of the training.
+        high = 1.0 if saving["high"] is None else saving["high"]
+        return cls(
+            finding["rule"], site.get("line"), site.get("end_line"), Interval(saving["low"], saving["mid"], high)
+        )
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What fitdoctor said of a script, largest saving first; or why it said nothing."""
+
+    findings: tuple[Found, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One pair: what was diagnosed and what the fast version really saved."""
+
+    cause: str
+    backend: str
+    lines: tuple[int, ...]
+    diagnosis: Diagnosis
+    realised: Interval | None
+    problem: str = ""
+
+    @property
+    def first(self) -> Found | None:
+        """Return the first finding."""
+        return self.diagnosis.findings[0] if self.diagnosis.findings else None
+
+    @property
+    def right_first(self) -> bool:
+        """Tell whether the cause stands first."""
+        return self.first is not None and self.first.rule == self.cause
+
+    @property
+    def found(self) -> Found | None:
+        """Return the finding of the cause, wherever it stands."""
+        return next((each for each in self.diagnosis.findings if each.rule == self.cause), None)
+
+    @property
+    def right_line(self) -> bool | None:
+        """Tell whether the finding of the cause points where a person would edit; None without a finding."""
+        found = self.found
+        if found is None:
+            return None
+        if found.line is None:
+            return False
+        within = found.end_line is not None and found.line <= self.lines[0] <= found.end_line
+        return found.line in self.lines or within
+
+    @property
+    def inside(self) -> bool | None:
+        """Tell whether the realised saving lies in the predicted interval; None where one of them is missing."""
+        if self.found is None or self.realised is None:
+            return None
+        return self.found.saving.low <= self.realised.mid <= self.found.saving.high
+
+    @property
+    def error(self) -> float | None:
+        """Return how far the predicted training time after the fix is off, as a fraction of the realised one."""
+        if self.found is None or self.realised is None or self.realised.mid >= 1:
+            return None
+        predicted, real = 1 - self.found.saving.mid, 1 - self.realised.mid
+        return (predicted - real) / real
+
+
+@dataclass(frozen=True)
+class Healthy:
+    """One script that has nothing worth fixing."""
+
+    name: str
+    diagnosis: Diagnosis
+
+    @property
+    def false_alarm(self) -> bool:
+        """Tell whether something was found all the same."""
+        return bool(self.diagnosis.findings)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The accuracy in a few numbers; shares are (how many, of how many)."""
+
+    right_first: tuple[int, int]
+    right_line: tuple[int, int]
+    inside: tuple[int, int]
+    median_error: float | None
+    false_alarms: tuple[int, int]
+    unanswered: int
+    """Pairs without a prediction of their cause, or without a measured gain: in no error and no interval above."""
+
+
+def summary(rows: Sequence[Row], healthy: Sequence[Healthy]) -> Summary:
+    """Count."""
+    lines = [each.right_line for each in rows if each.right_line is not None]
+    inside = [each.inside for each in rows if each.inside is not None]
+    errors = [abs(each.error) for each in rows if each.error is not None]
+    judged = [each for each in healthy if not each.diagnosis.problem]
+    return Summary(
+        right_first=(sum(each.right_first for each in rows), len(rows)),
+        right_line=(sum(lines), len(lines)),
+        inside=(sum(inside), len(inside)),
+        median_error=statistics.median(errors) if errors else None,
+        false_alarms=(sum(each.false_alarm for each in judged), len(judged)),
+        unanswered=len(rows) - len(inside),
+    )
+
+
+def said(diagnosis: Diagnosis) -> str:
+    """Return a diagnosis in a few words."""
+    if diagnosis.problem:
+        return f"no report ({diagnosis.problem})"
+    return ", ".join(each.rule for each in diagnosis.findings) or "no finding"
+
+
+def line(row: Row) -> str:
+    """Return a row for the terminal."""
+    predicted = units.percent_range(row.found.saving) if row.found else "no prediction"
+    real = units.percent_range(row.realised) if row.realised else row.problem or "not measured"
+    return f"{row.cause}: found {said(row.diagnosis)}; predicted {predicted}, realised {real}"
+
+
+def page(
+    rows: Sequence[Row],
+    healthy: Sequence[Healthy],
+    *,
+    machine: str,
+    versions: Mapping[str, str],
+    date: str,
+    how: str,
+) -> str:
+    """Return docs/accuracy.md."""
+    stack = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    parts = [
+        "# How accurate it is",
+        "Written by `make bench-accuracy`; do not edit. Each pair of the corpus is a slow script with one known\n"
+        "cause, and the same training made fast by hand. fitdoctor sees the slow script only. *Predicted* is the\n"
+        "share of the training time it says the fix saves; *realised* is what the fast script really saved.",
+        f"Measured on {date}: {machine}; {stack or 'versions unknown'}. Realised savings: {how}.",
+        "## In short",
+        _summary(summary(rows, healthy)),
+        "## Pairs",
+        _pairs(rows),
+        *_wrong(rows, healthy),
+        "## Healthy scripts",
+        _healthy(healthy),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _of(share: tuple[int, int]) -> str:
+    count, total = share
+    return f"{count} of {total} ({units.percent(count / total)})" if total else "none to judge"
+
+
+def _summary(found: Summary) -> str:
+    error = "nothing to judge" if found.median_error is None else units.percent(found.median_error)
+    return "\n".join(
+        [
+            "| | result | wanted |",
+            "|---|---|---|",
+            f"| right cause first | {_of(found.right_first)} | at least 90 % |",
+            f"| its line is where a person would edit | {_of(found.right_line)} | |",
+            f"| median error of the predicted training time | {error} | at most 10 % |",
+            f"| realised saving inside the predicted interval | {_of(found.inside)} | at least 80 % |",
+            f"| pairs without a prediction or a measured gain, in neither line above | {found.unanswered} | 0 |",
+            f"| healthy scripts with a false alarm | {_of(found.false_alarms)} | 0 |",
+        ]
+    )
+
+
+def _mark(value: bool | None) -> str:
+    return {True: "yes", False: "**no**", None: "–"}[value]
+
+
+def _pairs(rows: Sequence[Row]) -> str:
+    if not rows:
+        return "None was run."
+    table = [
+        "| cause | backend | diagnosed first | line | predicted saving | realised saving | inside | time off by |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        if row.diagnosis.problem:
+            first = "**no report**"
+        elif row.first is None:
+            first = "**no finding**"
+        else:
+            first = row.first.rule if row.right_first else f"**{row.first.rule}**"
+        predicted = units.percent_range(row.found.saving) if row.found else "–"
+        real = units.percent_range(row.realised) if row.realised else "not measured"
+        error = "–" if row.error is None else f"{'+' if row.error >= 0 else ''}{units.percent(row.error)}"
+        cells = [row.cause, row.backend, first, _mark(row.right_line), predicted, real, _mark(row.inside), error]
+        table.append(f"| {' | '.join(cells)} |")
+    return "\n".join(table)
+
+
+def _wrong(rows: Sequence[Row], healthy: Sequence[Healthy]) -> list[str]:
+    """Return a section on everything that is not as it should be."""
+    lines = []
+    for row in rows:
+        if row.diagnosis.problem:
+            lines.append(f"- {row.cause}: fitdoctor gave no report: {row.diagnosis.problem}")
+        elif not row.right_first:
+            place = "the cause is not among the findings" if row.found is None else "the cause stands further down"
+            lines.append(f"- {row.cause}: {place}; found: {said(row.diagnosis)}")
+        if row.inside is False and row.found and row.realised:
+            way = "too little" if row.realised.mid > row.found.saving.high else "too much"
+            lines.append(
+                f"- {row.cause}: {way} was promised: {units.percent_range(row.found.saving)} predicted, "
+                f"{units.percent_range(row.realised)} realised"
+            )
+        if row.right_line is False:
+            at = row.found.line if row.found and row.found.line is not None else "no line"
+            lines.append(f"- {row.cause}: points at {at}, a person would edit {row.lines[0]}")
+        if row.problem:
+            lines.append(f"- {row.cause}: the gain could not be measured: {row.problem}")
+    for each in healthy:
+        if each.diagnosis.problem:
+            lines.append(f"- {each.name} (healthy): fitdoctor gave no report: {each.diagnosis.problem}")
+        elif each.false_alarm:
+            lines.append(f"- {each.name} (healthy): false alarm: {said(each.diagnosis)}")
+    return ["## Where it is wrong", "\n".join(lines)] if lines else []
+
+
+def _healthy(healthy: Sequence[Healthy]) -> str:
+    if not healthy:
+        return "None was run."
+    rows = []
+    for each in healthy:
+        alarms = [f"{found.rule} {units.percent_range(found.saving)}" for found in each.diagnosis.findings]
+        rows.append(f"| {each.name} | {', '.join(alarms) or said(each.diagnosis)} |")
+    return "\n".join(["| script | findings |", "|---|---|", *rows])
+
+
+def raw(rows: Sequence[Row], healthy: Sequence[Healthy]) -> dict[str, Any]:
+    """Return every number as plain data."""
+    return {
+        "pairs": [
+            {**asdict(row), "right_first": row.right_first, "inside": row.inside, "error": row.error} for row in rows
+        ],
+        "healthy": [asdict(each) for each in healthy],
+    }

@@ -1,0 +1,162 @@
+"""The corpus on disk, and how a slow and a fast script are timed against each other."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fitdoctor.model import Interval
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CORPUS = Path(__file__).resolve().parent.parent / "corpus"
+HEALTHY = CORPUS / "healthy"
+TRAINED = re.compile(r"^trained in (\d+(?:\.\d+)?) s$", re.MULTILINE)
+TIMEOUT = 900.0
+
+
+class BenchmarkError(Exception):
+    """A script of the corpus did not do what the corpus promises."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is known about a pair: `truth.toml`."""
+
+    cause: str
+    family: str
+    line: int
+    backend: str
+    adapter: str
+    identical: bool
+    cases: tuple[str, ...]
+    also: tuple[int, ...] = ()
+    """Other lines of slow.py that are as good an answer."""
+    speedup: Interval | None = None
+    machine: str | None = None
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """Return every line that is a right answer."""
+        return (self.line, *self.also)
+
+
+def names() -> list[str]:
+    """Return the causes that have a pair."""
+    return sorted(path.parent.name for path in CORPUS.glob("*/slow.py"))
+
+
+def healthy() -> list[Path]:
+    """Return the scripts in which nothing is worth fixing."""
+    return sorted(HEALTHY.glob("*.py"))
+
+
+def read_truth(path: Path) -> Truth:
+    """Read a truth.toml."""
+    data = tomllib.loads(path.read_text("utf-8"))
+    gain = data.get("gain") or {}
+    speedup = gain.get("speedup")
+    return Truth(
+        cause=data["cause"],
+        family=data["family"],
+        line=data["line"],
+        backend=data["backend"],
+        adapter=data["adapter"],
+        identical=data["identical"],
+        cases=tuple(data["cases"]),
+        also=tuple(data.get("also", ())),
+        speedup=Interval(speedup["low"], speedup["mid"], speedup["high"]) if speedup else None,
+        machine=gain.get("machine"),
+    )
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return the environment of a script: it chooses its backend itself, and keeps its traces in its own folder."""
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "FITDOCTOR_HOME": str(folder / "state")}
+    env.pop("KERAS_BACKEND", None)
+    return env
+
+
+def trained_in(output: str) -> float:
+    """Return the seconds that a script says its training took."""
+    found = TRAINED.findall(output)
+    if len(found) != 1:
+        raise BenchmarkError(f"expected one line 'trained in ... s' from the script, found {len(found)}")
+    return float(found[0])
+
+
+def run_script(script: Path) -> float:
+    """Run a script in a fresh process and folder; return the seconds of its training."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copy = shutil.copy(script, folder / "train.py")
+        done = subprocess.run(
+            [sys.executable, copy],
+            cwd=folder,
+            env=environment(folder),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
+    if done.returncode != 0:
+        raise BenchmarkError(f"{script.parent.name}/{script.name} failed:\n{done.stderr[-2000:]}")
+    return trained_in(done.stdout)
+
+
+def in_turns(pairs: int) -> Iterator[tuple[str, str]]:
+    """Yield the order within each pair, turned around every time, so that drift hits both alike (ABBA)."""
+    for pair in range(pairs):
+        yield ("slow", "fast") if pair % 2 == 0 else ("fast", "slow")
+
+
+def measure(
+    folder: Path, pairs: int, run: Callable[[Path], float] = run_script, say: Callable[[str], None] = lambda line: None
+) -> tuple[list[float], list[float]]:
+    """Time slow.py and fast.py of a folder in turns; return the seconds of each."""
+    times: dict[str, list[float]] = {"slow": [], "fast": []}
+    for order in in_turns(pairs):
+        for which in order:
+            times[which].append(run(folder / f"{which}.py"))
+        say(f"{folder.name}: slow {times['slow'][-1]:.2f} s, fast {times['fast'][-1]:.2f} s")
+    return times["slow"], times["fast"]
+
+
+def ratio(over: Sequence[float], under: Sequence[float]) -> Interval:
+    """Return the median of paired ratios with its 95 % bootstrap interval."""
+    values = np.array(over, float) / np.array(under, float)
+    middle = float(np.median(values))
+    draws = np.random.default_rng(0).choice(values, size=(4000, len(values)))
+    low, high = np.percentile(np.median(draws, axis=1), [2.5, 97.5])
+    return Interval(min(float(low), middle), middle, max(float(high), middle))
+
+
+def saving_of(speedup: Interval) -> Interval:
+    """Return the fraction of the training time that a speed-up saves."""
+    return Interval(1 - 1 / speedup.low, 1 - 1 / speedup.mid, 1 - 1 / speedup.high)
+
+
+def machine() -> str:
+    """Return what the numbers were measured on, without the name of the machine."""
+    model = platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model}, {usable} cores"

@@ -1,0 +1,257 @@
+"""The corpus keeps its rules, and the accuracy page counts right."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fitdoctor.model import Interval
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import accuracy_page  # noqa: E402
+import measure_gain  # noqa: E402
+import pairs  # noqa: E402
+from accuracy_page import Diagnosis, Found, Healthy, Row  # noqa: E402
+
+CORPUS = ROOT / "corpus"
+FOLDERS = sorted(path for path in CORPUS.iterdir() if path.is_dir() and path.name not in ("healthy", "__pycache__"))
+SCRIPTS = sorted(CORPUS.glob("*/*.py"))
+FAMILIES = {"input", "framework", "device", "model", "distributed", "convergence"}
+
+
+def named(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}" if path.suffix else path.name
+
+
+# --- the corpus ---------------------------------------------------------------------------------------
+
+
+def test_there_are_enough_scripts_over_all_backends() -> None:
+    truths = [pairs.read_truth(folder / "truth.toml") for folder in FOLDERS]
+    assert len(truths) >= 12
+    assert {truth.backend for truth in truths} == {"tensorflow", "jax", "torch"}
+    assert {"input", "framework", "device", "model"} <= {truth.family for truth in truths}
+    backends = {re.findall(r'"KERAS_BACKEND", "(\w+)"', path.read_text())[0] for path in pairs.healthy()}
+    assert len(pairs.healthy()) >= 6
+    assert backends == {"tensorflow", "jax", "torch"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=named)
+def test_a_folder_is_complete(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {"slow.py", "fast.py", "truth.toml"}
+    assert (folder / "slow.py").read_text() != (folder / "fast.py").read_text()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=named)
+def test_the_truth_fits_its_script(folder: Path) -> None:
+    truth = pairs.read_truth(folder / "truth.toml")
+    assert truth.cause == folder.name
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", truth.cause)
+    assert truth.family in FAMILIES
+    slow = (folder / "slow.py").read_text()
+    lines = slow.splitlines()
+    for line in truth.lines:
+        assert lines[line - 1].strip(), f"line {line} is empty"
+    fast = (folder / "fast.py").read_text()
+    assert any(lines[line - 1] not in fast.splitlines() for line in truth.lines), "the fast version keeps these lines"
+    for text in (slow, fast):
+        assert re.findall(r'setdefault\("KERAS_BACKEND", "(\w+)"\)', text) == [truth.backend]
+    assert all(re.fullmatch(r"[A-Z]{2}\d{2}", case) for case in truth.cases)
+    if truth.speedup is not None:
+        assert truth.speedup.low > 1
+        assert truth.machine
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=named)
+def test_a_script_keeps_the_rules(script: Path) -> None:
+    text = script.read_text()
+    compile(text, str(script), "exec")
+    assert 40 <= len(text.splitlines()) <= 100
+    assert text.count('print(f"trained in {time.perf_counter() - start:.2f} s")') == 1
+    for line in text.splitlines():
+        if "sleep" in line:
+            assert re.search(r"#.*round trip", line), line
+    assert not re.search(r"https?://|urlopen|requests\.|get_file|tfds\.", text)
+    if script.parent.name != "healthy":
+        assert script.parent.name not in text, "the script gives its cause away"
+
+
+# --- measuring ----------------------------------------------------------------------------------------
+
+
+def test_slow_and_fast_run_in_turns() -> None:
+    ran: list[str] = []
+
+    def run(script: Path) -> float:
+        ran.append(script.stem)
+        return 6.0 if script.stem == "slow" else 2.0
+
+    slow, fast = pairs.measure(Path("anywhere"), 3, run)
+    assert ran == ["slow", "fast", "fast", "slow", "slow", "fast"]
+    assert (slow, fast) == ([6.0] * 3, [2.0] * 3)
+    assert pairs.ratio(slow, fast) == Interval.exact(3.0)
+
+
+def test_a_ratio_is_of_pairs() -> None:
+    """A machine that gets twice as slow halfway changes no ratio."""
+    found = pairs.ratio([4, 4, 8, 8, 8], [2, 2, 4, 4, 4])
+    assert found == Interval.exact(2.0)
+    spread = pairs.ratio([4, 5, 6, 7, 8], [2, 2, 2, 2, 2])
+    assert spread.low < spread.mid == 3.0 < spread.high
+
+
+def test_the_time_is_what_the_script_prints() -> None:
+    assert pairs.trained_in("Epoch 1/2\ntrained in 12.34 s\nkept 3\n") == 12.34
+    with pytest.raises(pairs.BenchmarkError, match="found 0"):
+        pairs.trained_in("Epoch 1/2\n")
+    with pytest.raises(pairs.BenchmarkError, match="found 2"):
+        pairs.trained_in("trained in 1 s\ntrained in 2 s\n")
+
+
+def test_a_failing_script_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text("raise SystemExit('no data')")
+    with pytest.raises(pairs.BenchmarkError, match=r"slow\.py failed:\nno data"):
+        pairs.run_script(script)
+
+
+def test_a_script_runs_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "fast.py"
+    script.write_text("open('left', 'w').close()\nprint('trained in 0.50 s')\n")
+    assert pairs.run_script(script) == 0.5
+    assert [path.name for path in tmp_path.iterdir()] == ["fast.py"]
+
+
+def test_the_gain_is_written_and_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "truth.toml"
+    path.write_text(
+        'cause = "a-b"\nfamily = "input"\nline = 3\nbackend = "jax"\nadapter = "arrays"\nidentical = true\ncases = []\n'
+    )
+    assert pairs.read_truth(path).speedup is None
+    for slow in (4.0, 6.0):
+        table = measure_gain.gain_table([slow] * 5, [2.0] * 5, 'A "fast" CPU, 2 cores', "2026-01-02")
+        measure_gain.write_gain(path, table)
+    assert path.read_text().count("[gain]") == 1
+    truth = pairs.read_truth(path)
+    assert truth.speedup == Interval.exact(3.0)
+    assert truth.machine == "A fast CPU, 2 cores"
+    assert truth.line == 3
+
+
+# --- the page -----------------------------------------------------------------------------------------
+
+
+def found(rule: str, low: float, mid: float, high: float, line: int | None = 7, end: int | None = None) -> Found:
+    return Found(rule, line, end, Interval(low, mid, high))
+
+
+def row(cause: str, *findings: Found, realised: Interval | None = None, problem: str = "") -> Row:
+    return Row(cause, "jax", (7, 12), Diagnosis(findings, problem), realised)
+
+
+HALF = Interval(0.45, 0.5, 0.55)
+
+
+def test_a_saving_is_one_minus_fast_over_slow() -> None:
+    assert pairs.saving_of(Interval(1.0, 2.0, 4.0)) == Interval(0.0, 0.5, 0.75)
+
+
+def test_a_right_prediction() -> None:
+    good = row("a-b", found("a-b", 0.4, 0.45, 0.5), found("c-d", 0.1, 0.2, 0.3), realised=HALF)
+    assert good.right_first
+    assert good.right_line
+    assert good.inside
+    assert good.error == pytest.approx((0.55 - 0.5) / 0.5)
+
+
+def test_a_cause_further_down_is_compared_but_not_first() -> None:
+    second = row("a-b", found("c-d", 0.5, 0.6, 0.7), found("a-b", 0.1, 0.2, 0.3, line=99), realised=HALF)
+    assert not second.right_first
+    assert second.inside is False
+    assert second.right_line is False
+    assert second.error == pytest.approx(0.6)
+
+
+def test_nothing_found_predicts_nothing() -> None:
+    silent = row("a-b", realised=HALF)
+    assert not silent.right_first
+    assert (silent.inside, silent.error, silent.right_line) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "end", "right"), [(7, None, True), (12, None, True), (5, 9, True), (8, 20, False), (None, None, False)]
+)
+def test_lines(line: int | None, end: int | None, right: bool) -> None:
+    assert row("a-b", found("a-b", 0.1, 0.2, 0.3, line, end)).right_line is right
+
+
+def results() -> tuple[list[Row], list[Healthy]]:
+    rows = [
+        row("a-b", found("a-b", 0.4, 0.45, 0.5), realised=HALF),
+        row("c-d", found("c-d", 0.1, 0.2, 0.3, line=1), realised=HALF),
+        row("e-f", realised=HALF),
+        row("g-h", realised=HALF, problem="exit code 1: no backend"),
+        row("i-j", found("a-b", 0.3, 0.4, 0.5), found("i-j", 0.5, 0.5, 0.5), realised=HALF),
+    ]
+    healthy = [
+        Healthy("quiet", Diagnosis(())),
+        Healthy("loud", Diagnosis((found("a-b", 0.02, 0.03, 0.04),))),
+        Healthy("broken", Diagnosis((), "exit code 1: no backend")),
+    ]
+    return rows, healthy
+
+
+def test_the_summary_counts_what_was_wrong_and_what_was_not_answered() -> None:
+    counted = accuracy_page.summary(*results())
+    assert counted.right_first == (2, 5)
+    assert counted.right_line == (2, 3)
+    assert counted.inside == (2, 3)
+    assert counted.median_error == pytest.approx(0.1)
+    assert counted.false_alarms == (1, 2)
+    assert counted.unanswered == 2
+
+
+def test_the_summary_of_nothing() -> None:
+    counted = accuracy_page.summary([], [])
+    assert counted.median_error is None
+    assert counted.right_first == (0, 0)
+
+
+def test_the_page_says_where_it_is_wrong() -> None:
+    rows, healthy = results()
+    text = accuracy_page.page(
+        rows, healthy, machine="A CPU, 2 cores", versions={"keras": "3.1"}, date="2026-01-02", how="5 runs each"
+    )
+    assert "A CPU, 2 cores; keras 3.1. Realised savings: 5 runs each." in text
+    assert "| right cause first | 2 of 5 (40 %) |" in text
+    assert "| a-b | jax | a-b | yes | 45 % (40 to 50) | 50 % (45 to 55) | yes | +10 % |" in text
+    assert "| e-f | jax | **no finding** | – | – | 50 % (45 to 55) | – | – |" in text
+    assert "- c-d: too little was promised: 20 % (10 to 30) predicted, 50 % (45 to 55) realised" in text
+    assert "- c-d: points at 1, a person would edit 7" in text
+    assert "- e-f: the cause is not among the findings; found: no finding" in text
+    assert "- g-h: fitdoctor gave no report: exit code 1: no backend" in text
+    assert "- i-j: the cause stands further down; found: a-b, i-j" in text
+    assert "- loud (healthy): false alarm: a-b" in text
+    assert "| quiet | no finding |" in text
+
+
+def test_a_page_without_faults_has_no_such_section() -> None:
+    rows, healthy = results()
+    text = accuracy_page.page(rows[:1], healthy[:1], machine="A CPU", versions={}, date="2026-01-02", how="recorded")
+    assert "Where it is wrong" not in text
+
+
+def test_a_finding_is_read_from_the_report() -> None:
+    data: dict[str, Any] = {
+        "rule": "a-b",
+        "site": {"path": "train.py", "line": 3, "end_line": None, "symbol": None},
+        "saving": {"low": 0.1, "mid": 0.2, "high": None},
+    }
+    assert Found.read(data) == Found("a-b", 3, None, Interval(0.1, 0.2, 1.0))
+    assert Found.read({**data, "site": None}).line is None
