@@ -231,6 +231,8 @@ def test_ctrl_c_ends_the_script_and_shows_the_report(case: Case) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A test run in the background of a shell ignores it, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "running\n"
