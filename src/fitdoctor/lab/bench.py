@@ -73,10 +73,11 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
                 _not_run(recorder, todo[place:], "the budget was used up before it", "give it more time with --budget")
                 return
             tell(f"experiment {place + 1} of {len(todo)}: {module.NAME}")
-            _one(recorder, call, job, seen, module, time.monotonic() + left / (len(todo) - place))
-            snapshot.restore()
+            try:
+                _one(recorder, call, job, seen, module, time.monotonic() + left / (len(todo) - place))
+            finally:
+                snapshot.restore()
     finally:
-        snapshot.restore()
         spent = time.monotonic() - start
         recorder.meta(lab={"state_bytes": snapshot.bytes, "budget_s": seconds, "spent_s": spent})
 

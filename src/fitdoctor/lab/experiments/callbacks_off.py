@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fitdoctor.lab.bench import Comparison, Seen
-from fitdoctor.lab.job import Job, Variant
+from fitdoctor.lab.job import BARE, Job, Variant
 
 NAME = "callbacks off"
 _VISIBLE = 0.002
@@ -20,11 +20,10 @@ def worth(seen: Seen) -> float:
 
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
-    """Leave all out, then all but one."""
+    """Leave all out, then add each alone to none."""
     del seen
-    none = Variant(callbacks=())
     names = [type(each).__name__ for each in job.callbacks]
-    yield Comparison("callbacks off", lambda: job.block(none), job.block, {"callbacks": names})
+    yield Comparison("callbacks off", lambda: job.block(BARE), job.block, {"callbacks": names})
     if len(names) < 2:
         return
     for place, name in enumerate(names):
@@ -32,6 +31,6 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         yield Comparison(
             f"callback alone: {name}",
             lambda alone=alone: job.block(alone),  # type: ignore[misc]
-            lambda: job.block(none),
+            lambda: job.block(BARE),
             {"callback": name, "place": place},
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
@@ -22,9 +23,9 @@ def worth(seen: Seen) -> float:
 class Puller:
     """Pulls batches in blocks, beginning the data anew where it ends."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._batches = job.loader()
+    def __init__(self, begin: Callable[[], Iterator[Any]]) -> None:
+        self._begin = begin
+        self._batches = begin()
 
     def block(self, seconds: float = BLOCK_SECONDS) -> float:
         """Pull batches for a while and return nanoseconds per batch."""
@@ -37,7 +38,7 @@ class Puller:
                 begun += 1
                 if begun > 1 and count == 0:
                     raise CannotRun("the data is used up: it cannot be begun anew") from None
-                self._batches = self._job.loader()
+                self._batches = self._begin()
                 continue
             spent += time.perf_counter_ns() - start
             count += 1
@@ -47,6 +48,6 @@ class Puller:
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     """Pull batches and throw them away."""
     del seen
-    puller = Puller(job)
+    puller = Puller(job.loader)
     puller.block()
     yield Comparison("loader alone", puller.block, detail={"unit": "ns per batch"})

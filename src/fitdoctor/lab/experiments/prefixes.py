@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Iterator
 from typing import Any
 
-from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
-from fitdoctor.lab.job import BLOCK_SECONDS, Job
+from fitdoctor.lab.experiments.loader_alone import Puller
+from fitdoctor.lab.job import Job
 
 NAME = "each pipeline prefix"
-_FEWEST = 3
 
 
 def worth(seen: Seen) -> float:
@@ -26,7 +25,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     for place, stage in enumerate(reversed(stages)):
         name = type(stage).__name__.strip("_").removesuffix("V2").removesuffix("Dataset")
         detail = {"unit": "ns per element", "stage": place, "op": name, "of": len(stages)}
-        yield Comparison(f"prefix {place}: {name}", _pull(stage), detail=detail)
+        yield Comparison(f"prefix {place}: {name}", Puller(functools.partial(iter, stage)).block, detail=detail)
 
 
 def _stages(dataset: Any) -> Iterator[Any]:
@@ -37,26 +36,3 @@ def _stages(dataset: Any) -> Iterator[Any]:
         yield dataset
         inputs = dataset._inputs() if hasattr(dataset, "_inputs") else []
         dataset = inputs[0] if inputs else None
-
-
-def _pull(dataset: Any) -> Callable[[], float]:
-    elements: Iterator[Any] = iter(())
-
-    def block() -> float:
-        nonlocal elements
-        count, spent, empty = 0, 0, 0
-        while spent < BLOCK_SECONDS * 1e9 or count < _FEWEST:
-            start = time.perf_counter_ns()
-            try:
-                next(elements)
-            except StopIteration:
-                empty += 1
-                if empty > 1 and count == 0:
-                    raise CannotRun("a stage of the pipeline gives nothing when it is begun anew") from None
-                elements = iter(dataset)
-                continue
-            spent += time.perf_counter_ns() - start
-            count += 1
-        return spent / count
-
-    return block

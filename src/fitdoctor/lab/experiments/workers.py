@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,41 +24,25 @@ def worth(seen: Seen) -> float:
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     """Try each number of workers that the user does not have."""
-    data = job.given.get("x")
-    keras = sys.modules["keras"]
-    if isinstance(data, keras.utils.PyDataset):
-        own = max(1, int(data.workers))
-        with_workers: Callable[[int], Any] = lambda count: _pydataset(job, count)  # noqa: E731
-    else:
-        raise CannotRun("a DataLoader's workers are fixed when it is made", do="try num_workers in the script")
     del seen
-    as_it_is = Puller(job)
-    as_it_is.block()
+    data = job.given.get("x")
+    if not isinstance(data, sys.modules["keras"].utils.PyDataset):
+        raise CannotRun("a DataLoader's workers are fixed when it is made", do="try num_workers in the script")
+    own = max(1, int(data.workers))
     for count in TRIED:
-        if count == own:
-            continue
-        changed = with_workers(count)
-        changed()
-        detail = {"unit": "ns per batch", "workers": count, "own": own}
-        yield Comparison(f"workers={count}", changed, as_it_is.block, detail)
+        if count != own:
+            detail = {"unit": "ns per batch", "workers": count, "own": own}
+            yield Comparison(f"workers={count}", _with(job, data, count), _with(job, data, own), detail)
 
 
-def _pydataset(job: Job, count: int) -> Callable[[], float]:
-    data: Any = job.given["x"]
-
-    @contextlib.contextmanager
-    def several() -> Iterator[None]:
-        own, data._workers = data._workers, count
-        try:
-            yield
-        finally:
-            data._workers = own
-
-    with several():
-        puller = Puller(job)
+def _with(job: Job, data: Any, count: int) -> Callable[[], float]:
+    """Pull a block with so many workers, from their start: a queue they filled before would look like speed."""
 
     def block() -> float:
-        with several():
-            return puller.block()
+        own, data.workers = data.workers, count
+        try:
+            return Puller(job.loader).block()
+        finally:
+            data.workers = own
 
     return block
