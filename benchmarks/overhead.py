@@ -49,27 +49,31 @@ def measure(observer: str, backend: str, size: str, pairs: int) -> dict[str, lis
         return dict(json.loads(result.read_text()))
 
 
-def difference(plain: np.ndarray, seen: np.ndarray) -> tuple[float, float, float]:
-    """Return the difference of the mean block times over the faster half of the blocks, with its 95 % interval.
+def difference(runs: list[dict[str, list[float]]]) -> tuple[float, float, float]:
+    """Return the mean difference of paired blocks over several processes, with its 95 % interval.
 
-    What else the machine does makes blocks slower, never faster: the faster half tells more about the work itself.
-    Whole stretches of neighbouring pairs are drawn again (a block bootstrap), since disturbances last.
+    Within a process the fifths at both ends are left out: what else the machine does hits single blocks.  Processes
+    are drawn again, then pairs within each: two runs of the same differ by more than their own pairs tell.
     """
 
-    def centre(rows: np.ndarray) -> np.ndarray:
-        return np.sort(rows, axis=-1)[..., : rows.shape[-1] // 2].mean(axis=-1)
+    def centre(rows: np.ndarray) -> float:
+        cut = len(rows) // 5
+        return float(np.sort(rows)[cut : len(rows) - cut].mean())
 
-    length = 8
+    pairs = [np.array(run["seen"]) - np.array(run["plain"]) for run in runs]
     rng = np.random.default_rng(0)
-    starts = rng.integers(0, max(1, len(plain) - length + 1), size=(2000, -(-len(plain) // length)))
-    drawn = (starts[..., None] + np.arange(length)).reshape(2000, -1)[:, : len(plain)].clip(0, len(plain) - 1)
-    low, high = np.percentile(centre(seen[drawn]) - centre(plain[drawn]), [2.5, 97.5])
-    return float(low), float(centre(seen) - centre(plain)), float(high)
+    means = []
+    for _ in range(2000):
+        chosen = [pairs[i] for i in rng.integers(0, len(pairs), len(pairs))]
+        means.append(np.mean([centre(each[rng.integers(0, len(each), len(each))]) for each in chosen]))
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(low), float(np.mean([centre(each) for each in pairs])), float(high)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=40, help="pairs of blocks per line")
+    parser.add_argument("--pairs", type=int, default=12, help="pairs of blocks per process")
+    parser.add_argument("--processes", type=int, default=3, help="processes per line")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     parser.add_argument("--only", help="only lines of this observer")
     parser.add_argument("--backend", help="only lines of this backend")
@@ -80,7 +84,8 @@ def main() -> int:
     lines += [("traceml", "torch", size) for size in ("small", "large")]
     found = []
     print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; {args.pairs} pairs a line"
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; "
+        f"{args.processes} processes a line, {args.pairs} pairs of blocks each"
     )
     print(f"{'observer':12} {'backend':11} {'step':>9}   {'cost per step, 95 % interval':32} {'of the step':>22}")
     for observer, backend, size in lines:
@@ -92,13 +97,14 @@ def main() -> int:
         if observer == "traceml" and importlib.util.find_spec("traceml_ai") is None:
             print(f"{observer:12} {backend:11} not installed: pip install traceml-ai")
             continue
-        times = measure(observer, backend, size, args.pairs)
-        if isinstance(times, str):
-            print(f"{observer:12} {backend:11} could not run: {times}")
+        runs = [measure(observer, backend, size, args.pairs) for _ in range(args.processes)]
+        failed = next((run for run in runs if isinstance(run, str)), None)
+        if failed is not None:
+            print(f"{observer:12} {backend:11} could not run: {failed}")
             continue
-        plain, seen = np.array(times["plain"]), np.array(times["seen"])
-        step = float(np.median(plain))
-        low, mid, high = (1e6 * each for each in difference(plain, seen))
+        times = [run for run in runs if not isinstance(run, str)]
+        step = float(np.median([block for run in times for block in run["plain"]]))
+        low, mid, high = (1e6 * each for each in difference(times))
         flow, fmid, fhigh = (each / 1e6 / step for each in (low, mid, high))
         holds = low <= BOUND_US or flow <= BOUND_FRACTION
         within = mid <= BOUND_US or fmid <= BOUND_FRACTION

@@ -192,7 +192,7 @@ def _pauses(capture: Capture, training: Training) -> tuple[int, float]:
     import numpy as np
 
     every = rows.joined([capture.steps[call.id] for call in training.calls if call.id in capture.steps])
-    steady = rows.choose(every, (every.flags & (Steps.WARMUP | Steps.DRAINED)) == 0)
+    steady = rows.choose(every, (every.flags & (Steps.WARMUP | Steps.DRAINED | Steps.RESTED)) == 0)
     if not rows.size(steady):
         return 0, 0.0
     steady = rows.choose(steady, steady.count > 0)

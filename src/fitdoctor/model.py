@@ -150,6 +150,8 @@ class Steps:
     """The probe waited for the device after this step."""
     CUT = 4
     """No step of its own (`count` is 0): waiting for work that the rows before it had launched."""
+    RESTED = 8
+    """Counted only: `wall` is right, what the step went to was not looked at (in long runs of short steps)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import pytest
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab import bench
 from fitdoctor.probes.account import RUN, STEADY
+from fitdoctor.probes.calls import ActiveCall
 from fitdoctor.probes.recorder import Nowhere, Recorder
-from fitdoctor.probes.steps import ActiveCall
 
 
 class World:

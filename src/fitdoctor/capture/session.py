@@ -21,6 +21,7 @@ from fitdoctor.capture import store
 from fitdoctor.probes import account as acc
 from fitdoctor.probes import gil, host, own_cost
 from fitdoctor.probes import recorder as recording
+from fitdoctor.probes.calls import ActiveCall, CapReached
 from fitdoctor.probes.compiles import CompileProbe
 from fitdoctor.probes.fit import FitProbe
 from fitdoctor.probes.input_tf import TensorFlowInput
@@ -28,7 +29,7 @@ from fitdoctor.probes.install import ImportWatch, Patches, is_users, time_import
 from fitdoctor.probes.loops import LoopProbe
 from fitdoctor.probes.recorder import Recorder
 from fitdoctor.probes.saving import SavingProbe
-from fitdoctor.probes.steps import ActiveCall, CapReached, Tracker
+from fitdoctor.probes.steps import Tracker
 
 PACKAGES = ("keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch", "grain", "numpy", "tf-keras")
 DEFAULT_STEPS = 200
@@ -291,7 +292,16 @@ class Session:
         account, tracker = self.recorder.account, self.tracker
         steps = max(1, tracker.steady_steps)
         # On TensorFlow the batch is fetched inside the step: no hook of ours there.
-        warm, cold = own_cost.per_step_ns(fetches=self.fit.backend != "tensorflow")
+        fetches = self.fit.backend != "tensorflow"
+        rested = tracker.rested_steps / steps
+        warm, cold = (
+            (1 - rested) * awake + rested * asleep
+            for awake, asleep in zip(
+                own_cost.per_step_ns(fetches=fetches),
+                own_cost.per_step_ns(fetches=fetches, resting=True) if rested else (0.0, 0.0),
+                strict=True,
+            )
+        )
         # Turns of the stack cost about as much as a step's hooks: callbacks by name, hand-written loops.
         turns = (account.turns - tracker.turns_before) / steps
         own = account.totals[acc.OWN] / steps

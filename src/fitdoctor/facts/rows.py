@@ -52,6 +52,12 @@ def steady(steps: Steps) -> Mask:
     return warm
 
 
+def observed(steps: Steps) -> Mask:
+    """Mark the steady rows that also tell what a step went to."""
+    mask: Mask = steady(steps) & ((steps.flags & Steps.RESTED) == 0)
+    return mask if int(steps.count[mask].sum()) >= 2 else steady(steps)
+
+
 def means(columns: Mapping[str, Any], weights: Any) -> dict[str, Interval]:
     """Return the mean per unit of weight of each column with the range that holds it 19 times in 20.
 

@@ -44,13 +44,25 @@ def split(capture: Capture, training: Training, *, accelerator: bool) -> Split:
         # Python that prepares batches beside the step is the only Python that can hold the GIL against it.
         python_input = bool(capture.pyfuncs) or training.info.get("adapter") in _PYTHON_ADAPTERS
         every = rows.joined([steps for _, steps in seen])
-        found = _in_graph(windows, rows.choose(every, rows.steady(every)), python_input=python_input)
+        found = _in_graph(windows, rows.choose(every, rows.observed(every)), python_input=python_input)
     elif any(call.id in capture.drained for call, _ in seen):
         awaited = training.kind == "fit" and training.info.get("async_callbacks") is False
         found = _awaited(capture, seen) if awaited else _asynchronous(capture, seen)
     else:
         found = _synchronous(training, seen)
-    return _with_transfer(found, accelerator=accelerator)
+    return _with_transfer(_with_rests(found, seen), accelerator=accelerator)
+
+
+def _with_rests(found: Split, seen: list[tuple[Call, Steps]]) -> Split:
+    """Say where only some of the steps were taken apart."""
+    every = rows.joined([steps for _, steps in seen])
+    rested = int(every.count[(every.flags & Steps.RESTED) != 0].sum())
+    if not rested:
+        return found
+    total = int(every.count[rows.steady(every)].sum())
+    said = f" ({total - rested} of {total} steps)"
+    how = {part: text + said if part in ("input", "compute") else text for part, text in found.how.items()}
+    return Split(found.step, found.parts, how, found.gaps, found.hidden)
 
 
 def _with_transfer(found: Split, *, accelerator: bool) -> Split:
@@ -129,7 +141,7 @@ def _windows(capture: Capture, seen: list[tuple[Call, Steps]]) -> _Windows | Non
         for first, last, wait, compute, cpu in _pairs(inside) if inside is not None else ():
             window = rows.choose(steps, (steps.step >= first) & (steps.step + steps.count <= last))
             count = int(window.count.sum())
-            if count != last - first or bool((window.flags & Steps.WARMUP).any()):
+            if count != last - first or bool((window.flags & (Steps.WARMUP | Steps.RESTED)).any()):
                 continue
             found.wait.append(wait)
             found.compute.append(compute)
@@ -234,7 +246,7 @@ def _typical(samples: list[float]) -> Interval:
 def _awaited(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
     """Split steps of an asynchronous backend whose results a callback reads before the next step begins."""
     every = rows.joined([steps for _, steps in seen])
-    chosen = rows.choose(every, rows.steady(every))
+    chosen = rows.choose(every, rows.observed(every))
     columns = _columns(chosen)
     columns["device"] = columns["run"] + columns["sync"]
     means = rows.means(columns, chosen.count)
@@ -275,7 +287,7 @@ def _ran_ahead(chosen: Steps, device_s: float, launch_s: float) -> float:
 
 def _asynchronous(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
     every = rows.joined([steps for _, steps in seen])
-    chosen = rows.choose(every, rows.steady(every))
+    chosen = rows.choose(every, rows.observed(every))
     columns = _columns(chosen)
     columns["loop"] = (columns["step"] - sum(columns[name] for name in columns if name != "step")).clip(0)
     seen_ = rows.means(columns, chosen.count)
@@ -323,7 +335,7 @@ def _asynchronous(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
 
 def _synchronous(training: Training, seen: list[tuple[Call, Steps]]) -> Split:
     every = rows.joined([steps for _, steps in seen])
-    chosen = rows.choose(every, rows.steady(every))
+    chosen = rows.choose(every, rows.observed(every))
     means = rows.means(_columns(chosen), chosen.count)
     raw = {
         "input": means["fetch"],

@@ -11,8 +11,9 @@ from typing import Any
 
 from fitdoctor.probes import account as acc
 from fitdoctor.probes.callbacks import CallbackTimer
+from fitdoctor.probes.calls import ActiveCall
 from fitdoctor.probes.install import ImportWatch, Patches, hide
-from fitdoctor.probes.steps import ActiveCall, Tracker
+from fitdoctor.probes.steps import Tracker
 
 
 class CallbackListProbe:

@@ -13,8 +13,9 @@ from typing import Any
 
 from fitdoctor.model import Steps
 from fitdoctor.probes import account as acc
+from fitdoctor.probes.calls import ActiveCall
 from fitdoctor.probes.install import hide
-from fitdoctor.probes.steps import ActiveCall, Tracker
+from fitdoctor.probes.steps import Tracker
 
 EARLY_SAMPLES = 16
 EARLY_EVERY = 5
@@ -64,7 +65,7 @@ class Drainer:
                 raise
             finally:
                 account.leave()
-            call.last_result = result
+            call.last_result = light(result)
             return result
         tracker.fold()
         tracker.flag_next(Steps.DRAINED)
@@ -87,18 +88,21 @@ class Drainer:
         return result
 
     def _drain(self, result: Any) -> None:
-        self._wait(_light(result))
+        self._wait(light(result))
 
     def _await(self, result: Any) -> None:
         try:
-            self._wait(_light(result))
+            self._wait(light(result))
         except Exception as error:
             self._tracker.recorder.fail("drain", error)
 
 
-def _light(result: Any) -> Any:
-    """Return the smallest part of a train function's result that is ready only when all of it is."""
-    return result[0] if isinstance(result, tuple) and result and result[0] else result
+def light(result: Any) -> Any:
+    """Return the smallest part of a train function's result that is ready only when all of it is.
+
+    Only this is kept until the next step: it does not keep a model's whole state alive.
+    """
+    return result[0] or result if type(result) is tuple and result else result
 
 
 def _wait_jax(result: Any) -> None:

@@ -22,7 +22,9 @@ def _timed(fetch: Callable[[], Any], tracker: Tracker) -> Iterator[Any]:
     stack, totals, clock = account.stack, account.totals, account.clock
     while True:
         try:
-            if stack[-1] == LOOP:
+            if tracker.resting:
+                batch = fetch()
+            elif stack[-1] == LOOP:
                 owned, last = totals[LOOP], account.last
                 start = clock()
                 batch = fetch()

@@ -11,10 +11,11 @@ from typing import Any
 from fitdoctor.probes import account as acc
 from fitdoctor.probes import inputs
 from fitdoctor.probes.callback_list import CallbackListProbe
-from fitdoctor.probes.drain import Drainer
+from fitdoctor.probes.calls import ActiveCall, CapReached
+from fitdoctor.probes.drain import Drainer, light
 from fitdoctor.probes.fetch import TimedIterable
 from fitdoctor.probes.install import OWN_FOLDER, ImportWatch, Patches, hide, user_site
-from fitdoctor.probes.steps import ActiveCall, CapReached, Tracker
+from fitdoctor.probes.steps import Tracker
 
 TRAINERS = {"tensorflow": "TensorFlowTrainer", "jax": "JAXTrainer", "torch": "TorchTrainer"}
 
@@ -248,6 +249,15 @@ class FitProbe:
 
         def train_function(*args: Any) -> Any:
             call = tracker.fitting or tracker.loop
+            if tracker.resting and call is not None:
+                try:
+                    result = original(*args)
+                except BaseException as error:
+                    hide(error)
+                    raise
+                if drainer is not None:
+                    call.last_result = light(result)
+                return result
             if call is None or not call.in_loop or not recorder.live or get_ident() != recorder.owner:
                 return original(*args)
             if stack[-1] != loop:
@@ -273,7 +283,7 @@ class FitProbe:
             else:
                 account.carve(run, start, end, owned, last)
             if drainer is not None:
-                call.last_result = result
+                call.last_result = light(result)
             return result
 
         timed: Any = train_function

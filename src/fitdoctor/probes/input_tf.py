@@ -11,6 +11,7 @@ observed as a whole uses it in bursts only, and Keras's own function in between.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -18,9 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 from fitdoctor.probes import account as acc
+from fitdoctor.probes.calls import ActiveCall
 from fitdoctor.probes.inputs import batch_size
 from fitdoctor.probes.install import ImportWatch, Patches, code_site, hide
-from fitdoctor.probes.steps import ActiveCall, Tracker
+from fitdoctor.probes.steps import Tracker
 
 READ_EVERY_NS = 100_000_000
 """Reading the clocks costs about a tenth of a millisecond."""
@@ -246,7 +248,7 @@ class TensorFlowInput:
         now = self.recorder.clock()
         always = self._reads < EARLY_READS or self.tracker.on_step is not None
         if self._clocks is None:
-            return now + READ_EVERY_NS
+            return math.inf
         if self.bursting and not always and not self._burst_done(call, now):
             return now
         self._reads += 1

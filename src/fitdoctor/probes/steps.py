@@ -7,13 +7,14 @@ callbacks whatever the order in which a backend does them.  What happens after t
 from __future__ import annotations
 
 import functools
-import json
+import math
 import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
 from fitdoctor.model import Site, Steps
 from fitdoctor.probes import account as acc
+from fitdoctor.probes.calls import ActiveCall
 from fitdoctor.probes.recorder import Recorder
 
 OWN_ROWS = 1000
@@ -22,64 +23,15 @@ UNSTEADY_STEPS = 2
 """The first steps of a train function pay for allocation, autotuning and cold caches."""
 FOLDED_ROWS = 256
 """What the hot path left behind between two flushes becomes at most so many rows: neighbours share one."""
+SHORT_STEP_NS = 10_000_000
+SEEN_STEPS, SEEN_NS = 1000, 3_000_000_000
+AWAKE_NS, REST_NS = 100_000_000, 900_000_000
+"""A run that is watched to its end and has steps so short that our hooks are felt: once so many steps were seen for so
+long, they are watched in turns with rests, in which steps are only counted."""
 _RAW: Final = len(acc.STEP_BUCKETS) + 1
 
 
-_NEVER: Final = 1 << 62
-
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class CapReached(BaseException):
-    """Enough was observed: unwinds `fit` up to our own frame, never further."""
-
-
-class ActiveCall:
-    """One call of `fit`, `evaluate`, … or one hand-written loop, while it runs."""
-
-    __slots__ = (
-        "arguments", "begun_ns", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info",
-        "kind", "last_result", "op_by_op", "parent", "shared", "site", "start_ns", "steady", "step", "step_start_ns",
-        "steps_at_iterator", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
-    )  # fmt: skip
-
-    def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
-        self.id = call_id
-        self.kind = kind
-        self.site = site
-        self.parent = parent
-        self.start_ns = start_ns
-        self.begun_ns = start_ns
-        """When it began for the last time: calls that share a row begin often."""
-        self.end_ns: int | None = None
-        self.info: dict[str, Any] = {}
-        self.epoch = 0
-        self.step = 0
-        self.steps_per_row = 1
-        self.steps_at_iterator = 0
-        self.steady = 0
-        self.count = 1
-        self.compiles = 0
-        self.in_loop = False
-        self.op_by_op = False
-        self.shared = False
-        self.epoch_start_ns = start_ns
-        self.step_start_ns = start_ns
-        self.steps_end_ns: int | None = None
-        self.validation_ns = 0
-        self.last_result: Any = None
-        self.arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-        """What a `fit` that will be cut short was called with: the lab trains with it."""
-        self.warmth = [0]
-        """Steps its train function has run so far, shared by all calls that use the same function."""
-
-    def row(self) -> tuple[Any, ...]:
-        """Build the row of the `calls` table."""
-        site = self.site
-        return (
-            self.id, self.kind, site and site.path, site and site.line, site and site.symbol, self.parent,
-            self.start_ns, self.end_ns, self.count, json.dumps(self.info, default=str),
-        )  # fmt: skip
 
 
 def _lets_go(method: F) -> F:
@@ -129,6 +81,11 @@ class Tracker:
         """What the hot path left behind: after each step the totals of the step's buckets and the time."""
         self._raw_of: ActiveCall | None = None
         self._folding = threading.RLock()
+        self.resting = False
+        """Steps are only counted, for a while: hooks that run in every step let it pass."""
+        self.rested_steps = 0
+        self._rested = self._rested_ns = 0
+        """Steps counted in this rest, and when the last of them ended."""
         self.drain: Callable[[Any], None] | None = None
         """Waits for an asynchronous device, where there is one."""
         self._ids = 0
@@ -217,7 +174,7 @@ class Tracker:
     # --- epochs and steps -------------------------------------------------------------------------
 
     def _collect_for(self, call: ActiveCall) -> None:
-        self.fold()
+        self._complete()
         self._raw_of = call
         self._attention_ns = 0
 
@@ -238,7 +195,7 @@ class Tracker:
     def loop_ended(self, call: ActiveCall) -> None:
         """Note that the last batch of the epoch is done: what was spent since is no step."""
         account = self.account
-        self.fold()
+        self._complete()
         if self.drain is not None and call.last_result is not None and call.step:
             self.settle_device(call)
         account.reclassify(acc.BETWEEN)
@@ -258,7 +215,7 @@ class Tracker:
         finally:
             now = account.leave()
         call.last_result = None
-        self.fold()
+        self._complete()
         with self._folding:
             self._commit(call, account.totals[:6], now, 0, Steps.CUT)
 
@@ -279,6 +236,10 @@ class Tracker:
         account = self.account
         totals = account.totals
         now = account.clock()
+        if self.resting and now < self._attention_ns:
+            self._rested += 1
+            self._rested_ns = now
+            return
         totals[account.stack[-1]] += now - account.last
         account.last = now
         if now < self._attention_ns:
@@ -291,16 +252,13 @@ class Tracker:
     @_lets_go
     def _attend(self, call: ActiveCall, now: int) -> None:
         """End a step that may not be an ordinary one: decide whether it was a steady one, look where looks are due."""
-        self.fold()
-        flags = self._extra_flags
-        if self.compiles != call.compiles or call.warmth[0] < UNSTEADY_STEPS:
-            flags |= Steps.WARMUP
-            call.compiles = self.compiles
-            call.warmth[0] += 1
-        self._extra_flags = 0
+        if self.resting:
+            self._rested += 1
+            self._rested_ns = now
+            self._complete()
+        else:
+            self._commit_one(call, now)
         account = self.account
-        with self._folding:
-            self._commit(call, account.totals[:6], now, 1, flags)
         if now >= self._due_ns and self.looks:
             account.enter(acc.OWN)
             try:
@@ -309,15 +267,59 @@ class Tracker:
                 account.leave()
         if self.on_step is not None:
             self.on_step(call)
-        watched = self.on_step is not None or call.warmth[0] < UNSTEADY_STEPS
-        self._attention_ns = 0 if watched else self._due_ns if self.looks else _NEVER
         # What we did since belongs to us, not to the next step.
         end = account.clock()
         account.totals[acc.OWN] += end - account.last
         account.last = call.step_start_ns = end
+        self._attention_ns = self._next_attention(call, end)
+
+    def _commit_one(self, call: ActiveCall, now: int) -> None:
+        self.fold()
+        flags = self._extra_flags
+        if self.compiles != call.compiles or call.warmth[0] < UNSTEADY_STEPS:
+            flags |= Steps.WARMUP
+            call.compiles = self.compiles
+            call.warmth[0] += 1
+        self._extra_flags = 0
+        with self._folding:
+            self._commit(call, self.account.totals[:6], now, 1, flags)
+
+    def _next_attention(self, call: ActiveCall, now: int) -> float:
+        """Return until when steps need no thought, and let them rest where they may."""
+        if self.on_step is not None or call.warmth[0] < UNSTEADY_STEPS:
+            return 0
+        if self.looks and self._due_ns != math.inf:
+            return self._due_ns
+        if call.kind != "fit":
+            return math.inf
+        # By the clock alone: short epochs fall into both.
+        phase = now % (AWAKE_NS + REST_NS)
+        if phase < AWAKE_NS:
+            return now + AWAKE_NS - phase
+        seen = self.steady_steps >= SEEN_STEPS and self.steady_ns >= SEEN_NS
+        self.resting = seen and self.steady_ns < SHORT_STEP_NS * self.steady_steps
+        self._rested, self._rested_ns = 0, now
+        return now + AWAKE_NS + REST_NS - phase
+
+    def _complete(self) -> None:
+        """Make rows of all steps so far; only on the training thread."""
+        if self.resting:
+            self.resting = False
+            account = self.account
+            account.settle()
+            self.rested_steps += self._rested
+            if self._rested and self._raw_of is not None:
+                totals = account.totals[:6]
+                # What came after the last of them is the next step's.
+                totals[acc.LOOP] -= account.last - self._rested_ns
+                with self._folding:
+                    self._commit(self._raw_of, totals, self._rested_ns, self._rested, Steps.RESTED)
+        self.fold()
 
     def compiled(self) -> None:
         """Note a trace or a compilation: the step that is running is no steady one."""
+        if self.resting and self.recorder.mine():
+            self._complete()
         self.compiles += 1
         self._attention_ns = 0
 

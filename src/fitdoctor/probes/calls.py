@@ -1,0 +1,60 @@
+"""One call that is being observed, while it runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fitdoctor.model import Site
+
+
+class CapReached(BaseException):
+    """Enough was observed: unwinds `fit` up to our own frame, never further."""
+
+
+class ActiveCall:
+    """One call of `fit`, `evaluate`, … or one hand-written loop, while it runs."""
+
+    __slots__ = (
+        "arguments", "begun_ns", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info",
+        "kind", "last_result", "op_by_op", "parent", "shared", "site", "start_ns", "steady", "step", "step_start_ns",
+        "steps_at_iterator", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
+    )  # fmt: skip
+
+    def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
+        self.id = call_id
+        self.kind = kind
+        self.site = site
+        self.parent = parent
+        self.start_ns = start_ns
+        self.begun_ns = start_ns
+        """When it began for the last time: calls that share a row begin often."""
+        self.end_ns: int | None = None
+        self.info: dict[str, Any] = {}
+        self.epoch = 0
+        self.step = 0
+        self.steps_per_row = 1
+        self.steps_at_iterator = 0
+        self.steady = 0
+        self.count = 1
+        self.compiles = 0
+        self.in_loop = False
+        self.op_by_op = False
+        self.shared = False
+        self.epoch_start_ns = start_ns
+        self.step_start_ns = start_ns
+        self.steps_end_ns: int | None = None
+        self.validation_ns = 0
+        self.last_result: Any = None
+        self.arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        """What a `fit` that will be cut short was called with: the lab trains with it."""
+        self.warmth = [0]
+        """Steps its train function has run so far, shared by all calls that use the same function."""
+
+    def row(self) -> tuple[Any, ...]:
+        """Build the row of the `calls` table."""
+        site = self.site
+        return (
+            self.id, self.kind, site and site.path, site and site.line, site and site.symbol, self.parent,
+            self.start_ns, self.end_ns, self.count, json.dumps(self.info, default=str),
+        )  # fmt: skip
