@@ -209,10 +209,13 @@ def next_command(seen: Seen) -> str:
     rough = seen.training is not None and (seen.training.steps < FEW_STEPS or _is_noisy(seen.model))
     if seen.model is None and seen.gap is not None and seen.gap.what == "training":
         return "fitdoctor run --help"
+    if seen.model is not None and seen.unknown and seen.capture.meta.get("mode") != "capped":
+        # Experiments tell more than more of the same.
+        return shlex.join(["fitdoctor", "run", *command])
     if seen.model is None or rough:
         steps = max(200, 4 * (seen.training.steps if seen.training else 0))
         return shlex.join(["fitdoctor", "run", "--steps", str(steps), *command])
-    if seen.findings or (seen.unknown and seen.capture.meta.get("mode") != "capped"):
+    if seen.findings:
         return shlex.join(["fitdoctor", "run", *command])
     return shlex.join(["fitdoctor", "report", seen.capture.path, "--format", "json"])
 

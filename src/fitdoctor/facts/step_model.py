@@ -42,6 +42,8 @@ class StepModel:
     """Parts that could not be seen: their number is 0 because their time stands under another part."""
     works_ahead: bool = False
     """The next batch is prepared while the step runs: input and compute do not take turns."""
+    keeps_up: bool = False
+    """Batches are fetched while an asynchronous device computes, in less time than it computes."""
     cpu_s: float | None = None
     """CPU seconds per step, all threads and children."""
     cores: float | None = None
@@ -73,7 +75,7 @@ class StepModel:
     def input_bound(self) -> bool:
         """Input works ahead and cannot keep up: a shorter rest of the step would only make it wait longer."""
         ahead = self.works_ahead or any(change.overlap for change in self.changes)
-        return ahead and self.share("input").low > HICCUP
+        return ahead and not self.keeps_up and self.share("input").low > HICCUP
 
     def share(self, part: str) -> Interval:
         """Return a part as a fraction of the step."""
@@ -124,6 +126,7 @@ def establish(
         how=split_up.how,
         gaps=split_up.gaps,
         works_ahead=_passes_unseen(split_up) or (pipeline is not None and pipeline.ahead),
+        keeps_up=split_up.hidden > 0 and split_up.parts["input"].mid + split_up.hidden < split_up.parts["compute"].mid,
         cpu_s=busy * step.mid if busy is not None else None,
         cores=float(cores) if cores else None,
         planned_steps=training.planned_steps,
