@@ -200,11 +200,11 @@ class Run:
         )
         return self
 
-    def trial(self, name: str, *, baseline_ms: float, changed_ms: float, times: int = 12) -> Run:
+    def trial(self, name: str, *, baseline_ms: float, changed_ms: float, times: int = 12, **detail: Any) -> Run:
         """Add an experiment of the lab on the last call."""
         base = [int(baseline_ms * MS * self._jitter()) for _ in range(times)]
         changed = [int(changed_ms * MS * self._jitter()) for _ in range(times)]
-        self._add("trials", name, self._calls, json.dumps(base), json.dumps(changed), "{}")
+        self._add("trials", name, self._calls, json.dumps(base), json.dumps(changed), json.dumps(detail))
         return self
 
     def _lab_without_gain(self) -> None:

@@ -25,6 +25,7 @@ from fitdoctor.probes.calls import ActiveCall, CapReached
 from fitdoctor.probes.compiles import CompileProbe
 from fitdoctor.probes.fit import FitProbe
 from fitdoctor.probes.input_tf import TensorFlowInput
+from fitdoctor.probes.input_tf_generators import GeneratorProbe
 from fitdoctor.probes.install import ImportWatch, Patches, is_users, time_imports
 from fitdoctor.probes.loops import LoopProbe
 from fitdoctor.probes.recorder import Recorder
@@ -81,7 +82,8 @@ class Session:
         self.loops = LoopProbe(self.tracker, self.patches)
         compiles = CompileProbe(self.tracker, self.patches)
         saving = SavingProbe(self.tracker, self.patches)
-        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops)
+        generators = GeneratorProbe(self.recorder, self.patches)
+        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops, generators)
         self.experiments: Experiments | None = None
         """The lab: run once `fit` was unwound, before the process ends."""
         self.activity = ""

@@ -93,6 +93,16 @@ class StepModel:
         """Return the model as it would be after a fix, on top of the fixes it already holds."""
         return _changed(self.origin or self, (*self.changes, change))
 
+    def change_of_step(self, ratio: Interval, *, with_input: bool) -> Change:
+        """Return the change of the work after which an experiment's step takes `ratio` of its time.
+
+        `with_input`: the experiment fetched its batches as the training does, so what it saves may be input.
+        """
+        work = sum(self.parts[part].mid for part in _WORK)
+        whole = work + (self.parts["input"].mid if with_input else 0.0)
+        stays = (1 - (1 - each) * whole / work if work > 0 else 1.0 for each in (ratio.low, ratio.mid, ratio.high))
+        return Change("work", Interval(*stays).clip(0.0, 1.0))
+
     def saving(self) -> Interval:
         """Return what the changes save, as a fraction of the whole training's time."""
         base = self.origin or self
@@ -169,6 +179,9 @@ def _parts_after(base: StepModel, changes: tuple[Change, ...], world: str) -> di
         part: _at(base.parts[part], world) * _remaining(changes, part, world) * (work if part in _WORK else 1.0)
         for part in PARTS
     }
+    if base.works_ahead and changes and base.input_alone is not None and base.work_alone is not None and base.cores:
+        faster = _remaining(changes, "input", world)
+        return _beside(base, base.input_alone, base.work_alone, parts, faster, world)
     if base.input_bound:
         rest = sum(seconds for part, seconds in parts.items() if part != "input")
         before = sum(_at(base.parts[part], world) for part in PARTS if part != "input")
@@ -220,6 +233,33 @@ def _gain_by_experiment(base: StepModel, input_: Alone, work: Alone, parts: Mapp
     busy = (loader * min(input_.cores, base.cores) + rest * min(work.cores, base.cores)) / base.cores
     together = max(rest, loader, busy * _CONTENTION[world])
     return min(parts["input"], max(0.0, serial - together))
+
+
+def _beside(
+    base: StepModel, input_: Alone, work: Alone, parts: Mapping[str, float], faster: float, world: str
+) -> dict[str, float]:
+    """Return the parts of a step beside which batches are prepared, from what each side takes and uses alone.
+
+    The wait is what is left of the longer side: it does not shrink in proportion.  The model is asked for the step as
+    it is and as it would be; the measured step is scaled by the two, so that what the model leaves out cancels.
+    """
+    before = {part: _at(base.parts[part], world) for part in PARTS}
+    rest, rest_before = (sum(each.values()) - each["input"] for each in (parts, before))
+    shorter = rest / rest_before if rest_before > 0 else 1.0
+    now = _side_by_side(base, input_, work, 1.0, 1.0, world)
+    then = _side_by_side(base, input_, work, faster, shorter, world)
+    total = sum(before.values()) * (min(1.0, then / now) if now > 0 else 1.0)
+    if total >= rest:
+        return {**parts, "input": total - rest}
+    # The batches no longer take cores from the step.
+    return {part: 0.0 if part == "input" else seconds * total / rest for part, seconds in parts.items()}
+
+
+def _side_by_side(base: StepModel, input_: Alone, work: Alone, faster: float, shorter: float, world: str) -> float:
+    assert base.cores
+    loader, step = input_.seconds.mid * faster, work.seconds.mid * shorter
+    busy = (loader * min(input_.cores, base.cores) + step * min(work.cores, base.cores)) / base.cores
+    return max(step, loader, busy * _CONTENTION[world])
 
 
 def _saved_per_step(base: StepModel, changes: tuple[Change, ...], world: str) -> float:

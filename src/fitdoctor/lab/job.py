@@ -44,6 +44,10 @@ class Variant:
     """Which of the user's callbacks take part, by their place in his list."""
     rows: int | None = None
     """Samples in the batch."""
+    sparse: bool = False
+    """Class numbers instead of one-hot targets, with the loss that takes them."""
+    arrays: bool = False
+    """The user's own arrays, not the cached batch: what fetching them costs counts too."""
     idle: bool = False
     """The train function does nothing and returns what it returned before: what is left is the loop around it."""
 
@@ -69,6 +73,9 @@ class Job:
             run_eagerly=bool(model.run_eagerly),
         )
         self._metrics = getattr(model, "_compile_metrics", None)
+        self._loss = getattr(model, "_compile_loss", None)
+        self._sparse_loss: Any = None
+        self._sparse_y: Any = None
         self._function = model.train_function
         # The user's own is compiled already.
         self._functions: dict[tuple[Any, ...], Any] = {_key(self.own, True): self._function}
@@ -111,6 +118,10 @@ class Job:
             self._batch = tree.map_structure(lambda leaf: leaf if leaf is None else ops.convert_to_numpy(leaf), first)
         return self._batch
 
+    def keep(self, batch: Any) -> None:
+        """Train on this batch instead of one of the user's data."""
+        self._batch = batch
+
     @property
     def batch_rows(self) -> int:
         """Samples in a batch."""
@@ -128,13 +139,46 @@ class Job:
 
         return tree.map_structure(resize, self.batch)
 
-    def _source(self, rows: int | None) -> Any:
-        batch = self.batch if rows is None else self._rows(rows)
+    def _source(self, variant: Variant) -> Any:
+        batch = self.batch if variant.rows is None else self._rows(variant.rows)
+        if variant.sparse:
+            batch = (batch[0], batch[1].argmax(axis=-1).astype("int32"), *batch[2:])
         if self.backend == "tensorflow":
             tf = sys.modules["tensorflow"]
             return tf.data.Dataset.from_tensors(batch).repeat()
         # A generator: the only endless source that every backend takes.
         return (batch for _ in itertools.count())
+
+    def _available(self) -> int:
+        """Return how many executions the user's arrays are long enough for."""
+        found = len(self.given["y"]) // (self.batch_rows * (self.own.steps_per_execution or 1)) - self._warm
+        if found < 1:
+            raise CannotRun("the arrays are too short for a block")
+        return found
+
+    def _slices(self, steps: int, *, sparse: bool) -> dict[str, Any]:
+        """Take as much of the user's arrays as a block needs."""
+        from keras import tree
+
+        count = steps * self.batch_rows
+        targets = self.given["y"]
+        if sparse:
+            if self._sparse_y is None:
+                self._sparse_y = targets.argmax(axis=-1).astype("int32")
+            targets = self._sparse_y
+        return {
+            "x": tree.map_structure(lambda leaf: leaf[:count], self.given["x"]),
+            "y": targets[:count],
+            "batch_size": self.batch_rows,
+            "shuffle": self.given.get("shuffle", True),
+        }
+
+    def _loss_of(self, variant: Variant) -> Any:
+        if not variant.sparse:
+            return self._loss
+        if self._sparse_loss is None:
+            self._sparse_loss = _sparse(self.model)
+        return self._sparse_loss
 
     # --- blocks -----------------------------------------------------------------------------------
 
@@ -144,7 +188,8 @@ class Job:
             # Compiles and warms up, and tells how many executions make a block.
             self._train(variant, self._fewest)
             per_execution = self._train(variant, self._fewest)
-            self._executions[variant] = max(self._fewest, min(MOST, int(seconds * 1e9 / max(1.0, per_execution))))
+            executions = max(self._fewest, min(MOST, int(seconds * 1e9 / max(1.0, per_execution))))
+            self._executions[variant] = min(executions, self._available()) if variant.arrays else executions
         per_row = variant.steps_per_execution or self.own.steps_per_execution or 1
         return self._train(variant, self._executions[variant]) / per_row
 
@@ -153,14 +198,13 @@ class Job:
         per_row = variant.steps_per_execution or self.own.steps_per_execution or 1
         chosen = range(len(self.callbacks)) if variant.callbacks is None else variant.callbacks
         with self._as(variant) as timer:
-            timer.begin(executions + self._warm, self._warm)
-            self.model.fit(
-                self._source(variant.rows),
-                steps_per_epoch=(executions + self._warm) * per_row,
-                epochs=1,
-                verbose=0,
-                callbacks=[self.callbacks[i] for i in chosen],
-            )
+            executions += self._warm
+            timer.begin(executions, self._warm)
+            if variant.arrays:
+                data = self._slices(executions * per_row, sparse=variant.sparse)
+            else:
+                data = {"x": self._source(variant), "steps_per_epoch": executions * per_row}
+            self.model.fit(**data, epochs=1, verbose=0, callbacks=[self.callbacks[i] for i in chosen])
         return timer.per_execution()
 
     @contextlib.contextmanager
@@ -171,12 +215,13 @@ class Job:
             name: getattr(variant, name) if getattr(variant, name) is not None else getattr(self.own, name)
             for name in _SETTINGS
         }
-        key = (*settings.values(), variant.metrics)
+        key = (*settings.values(), variant.metrics, variant.sparse)
         left = {name: vars(model)[name] for name in _LEFT_BEHIND if name in vars(model)}
         try:
             for name, value in settings.items():
                 setattr(model, name, value)
             model._compile_metrics = self._metrics if variant.metrics else None
+            model._compile_loss = self._loss_of(variant)
             if key not in self._functions:
                 model.make_train_function(force=True)
                 self._functions[key] = model.train_function
@@ -187,6 +232,7 @@ class Job:
             for name in settings:
                 setattr(model, name, getattr(self.own, name))
             model._compile_metrics = self._metrics
+            model._compile_loss = self._loss
             model.train_function = self._function
             for name, value in left.items():
                 object.__setattr__(model, name, value)
@@ -239,7 +285,22 @@ def _await(backend: str, result: Any) -> None:
 
 
 def _key(variant: Variant, metrics: bool) -> tuple[Any, ...]:
-    return (*(getattr(variant, name) for name in _SETTINGS), metrics)
+    return (*(getattr(variant, name) for name in _SETTINGS), metrics, False)
+
+
+def _sparse(model: Any) -> Any:
+    """Make the loss that takes class numbers where the model's own takes one-hot rows."""
+    from keras import losses
+    from keras.src.trainers.compile_utils import CompileLoss
+
+    own = model.loss
+    if own in ("categorical_crossentropy", losses.categorical_crossentropy):
+        made = losses.SparseCategoricalCrossentropy()
+    elif type(own) is losses.CategoricalCrossentropy and own.label_smoothing == 0 and own.axis == -1:
+        made = losses.SparseCategoricalCrossentropy(from_logits=own.from_logits, reduction=own.reduction)
+    else:
+        raise CannotRun("its loss has no form that takes class numbers")
+    return CompileLoss(made, output_names=getattr(model, "output_names", None))
 
 
 def _callbacks(given: Any) -> tuple[Any, ...]:

@@ -1,7 +1,8 @@
 """The state an experiment may change: taken once, put back after each, compared at the end.
 
 Weights, optimizer, metrics and seed generators are Keras variables; beside them the generators of Python, NumPy,
-TensorFlow and torch.  One copy on the host is all the lab ever holds.
+TensorFlow and torch.  One copy on the host is all the lab holds (and half a
+one more while it tries a model in 32 instead of 64 bits).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Snapshot:
     def __init__(self, model: Any) -> None:
         self._variables = list(_variables(model))
         need = sum(_bytes(variable) for variable in self._variables)
-        free = _free()
+        free = free_memory()
         if need * SPARE > free:
             raise CannotRun(
                 f"a copy of the model's state takes {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free",
@@ -59,7 +60,8 @@ class Snapshot:
         return found
 
 
-def _free() -> int:
+def free_memory() -> int:
+    """Return the bytes this process may still take."""
     free = int(psutil.virtual_memory().available)
     limit = cgroup.memory_limit()
     return free if limit is None else min(free, limit - int(psutil.Process().memory_info().rss))

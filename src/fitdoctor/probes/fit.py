@@ -382,6 +382,14 @@ def _metrics(model: Any) -> list[str]:
     return [str(getattr(each, "name", each)) for each in flat]
 
 
+def _loss(model: Any) -> str | None:
+    """Name the loss, where there is one."""
+    given = getattr(model, "loss", None)
+    if given is None or isinstance(given, (list, tuple, dict)):
+        return None
+    return given if isinstance(given, str) else str(getattr(given, "__name__", type(given).__name__))
+
+
 def _of_model(model: Any) -> dict[str, Any]:
     """Read from the model what was really compiled."""
     info: dict[str, Any] = {
@@ -390,6 +398,8 @@ def _of_model(model: Any) -> dict[str, Any]:
         "steps_per_execution": int(getattr(model, "steps_per_execution", 1) or 1),
         "optimizer": type(getattr(model, "optimizer", None)).__name__,
         "metrics": _metrics(model),
+        "loss": _loss(model),
+        "dtype": str(getattr(model, "dtype", None)),
         "custom_train_step": not type(model).train_step.__module__.startswith("keras."),
     }
     try:

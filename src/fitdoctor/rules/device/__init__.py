@@ -1,0 +1,1 @@
+"""Causes on the device: where it computes and in what precision."""

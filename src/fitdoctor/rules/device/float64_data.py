@@ -1,0 +1,82 @@
+"""The model computes in double precision.
+
+## What is wrong
+
+In `float64` every number takes twice the memory traffic and vector units do half as many operations at once; GPUs do a
+small fraction.  Training seldom needs it.
+
+## How it is established
+
+The lab made a single-precision twin of the very model from its own description and trained both on the same batch, in
+turns.
+
+## What to do
+
+Drop `set_floatx("float64")` or `dtype="float64"`.  Data in double precision is cast by Keras where the model is single
+precision.  Losses differ in the last digits, so training takes another path; where the problem really needs double
+precision, keep it.
+
+## When it is not worth it
+
+When the step waits for input; when the experiment shows no gain.
+
+## Example
+
+    keras.config.set_floatx("float64")    # slow
+    keras.config.set_floatx("float32")    # fast, and the default
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fitdoctor import units
+from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import Trials
+from fitdoctor.model import Change, Cost, Fix, Site
+from fitdoctor.rules import Absent, Clear, Verdict
+
+EXPERIMENT = "single precision"
+_SETTERS = frozenset({"set_floatx", "set_dtype_policy", "set_global_policy"})
+
+
+def locate(source: SourceTree) -> Iterator[Site]:
+    """Find double precision set for all layers."""
+    for file in source.files:
+        for call in file.calls():
+            function = call.node.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if name in _SETTERS and any(
+                isinstance(given, ast.Constant) and given.value == "float64" for given in call.node.args
+            ):
+                yield call.site
+
+
+def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
+    """Take the gain from the experiment."""
+    dtype = training.info.get("dtype")
+    if training.kind != "fit":
+        return Absent(f"the precision of a {training.kind} is not seen")
+    if dtype != "float64":
+        return Clear("the model does not compute in double precision")
+    ratio, _ = trials.ratio("float32", experiment=EXPERIMENT)
+    if ratio.mid >= 1:
+        return Clear("in single precision a step was measured to take just as long")
+    change = Change("work", ratio.clip(0.0, 1.0))
+    return [
+        Cost(
+            saving=model.with_change(change).saving(),
+            because=f"in single precision a step took {units.percent_range(ratio)} of its time",
+            change=change,
+            evidence={"ratio": {"low": ratio.low, "mid": ratio.mid, "high": ratio.high}},
+        )
+    ]
+
+
+def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
+    """Name the edit."""
+    del cost, source
+    return Fix("compute in float32", "may change")

@@ -1,0 +1,86 @@
+"""Targets are one-hot rows where class numbers would do.
+
+## What is wrong
+
+A one-hot row of many classes is a row of zeros that is stored, fetched, copied to the device and multiplied with the
+prediction.  `sparse_categorical_crossentropy` takes the number of the class and computes the same loss.
+
+## How it is established
+
+The lab trained the very model with class numbers and the sparse loss, in turns with its own targets; on the user's own
+arrays where he passes arrays, so that fetching counts too.
+
+## What to do
+
+Leave out `to_categorical` (or take `argmax` once) and use the sparse loss, and the sparse form of metrics
+(`accuracy` chooses by itself).  The loss is the same up to rounding.
+
+## When it is not worth it
+
+With few classes.  With label smoothing or soft targets there is no sparse form.
+
+## Example
+
+    model.compile("adam", "categorical_crossentropy")           # slow
+    model.fit(x, keras.utils.to_categorical(y, 10_000))
+    model.compile("adam", "sparse_categorical_crossentropy")    # fast
+    model.fit(x, y)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fitdoctor import units
+from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import Trials
+from fitdoctor.model import Cost, Fix, Site
+from fitdoctor.rules import Absent, Clear, Verdict
+
+EXPERIMENT = "class numbers as targets"
+_LOSSES = ("categorical_crossentropy", "CategoricalCrossentropy")
+_MAKERS = ("keras.utils.to_categorical", "tensorflow.keras.utils.to_categorical")
+
+
+def locate(source: SourceTree) -> Iterator[Site]:
+    """Find nothing: with few classes one-hot targets are free."""
+    del source
+    return iter(())
+
+
+def place(source: SourceTree) -> Iterator[Site]:
+    """Find where one-hot targets are made, else where the loss is chosen."""
+    made = [call.site for file in source.files for call in file.calls(*_MAKERS)]
+    yield from made or (call.site for call in source.compile_calls())
+
+
+def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
+    """Take the gain from the experiment."""
+    loss = training.info.get("loss")
+    if training.kind != "fit" or loss not in _LOSSES:
+        return Absent("the loss does not take one-hot targets")
+    ratio, trial = trials.ratio("sparse targets", experiment=EXPERIMENT)
+    if ratio.low >= 1 or ratio.mid >= 1:
+        return Clear("with class numbers as targets a step was measured to take just as long")
+    # What was tried held the fetching of arrays too, and no callbacks.
+    change = model.change_of_step(ratio, with_input=bool(trial.detail.get("arrays")))
+    classes = trial.detail.get("classes")
+    return [
+        Cost(
+            saving=model.with_change(change).saving(),
+            because=(
+                f"with class numbers instead of one-hot rows of {classes:,} a step took "
+                f"{units.percent_range(ratio)} of its time"
+            ),
+            change=change,
+            evidence={"classes": classes, "ratio": {"low": ratio.low, "mid": ratio.mid, "high": ratio.high}},
+        )
+    ]
+
+
+def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
+    """Name the edit."""
+    del cost, source
+    return Fix("pass class numbers and use sparse_categorical_crossentropy", "same")
