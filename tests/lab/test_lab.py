@@ -51,3 +51,37 @@ def test_the_order_does_not_matter(doctor: Doctor) -> None:
     seen = lab(doctor, "torch", "backwards")
     assert seen["differs"] == []
     assert {"cached batch", "loader alone", "metrics off"} <= set(seen["trials"])
+
+
+def more(doctor: Doctor, backend: str, kind: str) -> dict[str, Any]:
+    ran = doctor.plain(str(SCRIPT.with_name("more_experiments.py")), kind, backend=backend)
+    assert ran.code == 0, ran.err
+    seen = dict(json.loads(ran.out.strip().splitlines()[-1]))
+    assert seen["differs"] == []
+    assert all(seen["settings"])
+    return seen
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_single_precision_and_class_numbers(doctor: Doctor, backend: str) -> None:
+    seen = more(doctor, backend, "arrays")
+    assert set(seen["trials"]) == {"float32", "sparse targets"}, seen["gaps"]
+    assert seen["trials"]["sparse targets"]["classes"] == 8
+    assert seen["trials"]["sparse targets"]["arrays"] is True
+
+
+@pytest.mark.framework
+def test_a_cache_below_the_shuffle_with_the_rest_of_the_pipeline_on_top(doctor: Doctor) -> None:
+    seen = more(doctor, "tensorflow", "pipeline")
+    cached = seen["trials"]["cached elements"]
+    assert cached["elements"] == 640
+    assert cached["element_bytes"] == 16 * 8 + 8 * 8
+    assert cached["after"] == "Map"
+
+
+@pytest.mark.framework
+def test_a_generator_without_its_pipeline(doctor: Doctor) -> None:
+    seen = more(doctor, "jax", "generator")
+    assert seen["trials"]["generator alone"]["symbol"] == "samples", seen["gaps"]
+    assert "cached elements" not in seen["trials"], "a generator may do more than yield"

@@ -11,6 +11,7 @@ from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.experiments.loader_alone import Puller
 from fitdoctor.lab.job import Job
 from fitdoctor.probes.dataset_tf import name_of, stages
+from fitdoctor.probes.input_tf_generators import KEPT
 
 NAME = "a cache of what is the same in every epoch"
 WORK = frozenset({"Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Filter"})
@@ -55,7 +56,8 @@ def _cut(dataset: Any) -> tuple[Any, list[Any]]:
     for place in reversed(range(len(every))):
         if name_of(every[place]) in MIXES:
             break
-        if name_of(every[place]) in WORK:
+        # A generator of the user's may do more than yield.
+        if name_of(every[place]) in WORK and KEPT not in vars(every[place]):
             cut, above = every[place], every[:place]
     if cut is None:
         raise CannotRun("nothing is done to the elements before they are shuffled or repeated")
@@ -72,9 +74,9 @@ def _rebuilt(data: Any, above: list[Any], rows: int) -> Any:
             data = data.batch(rows, drop_remainder=True)
         elif name in ("Map", "ParallelMap"):
             parallel = getattr(stage, "_num_parallel_calls", None)
-            data = data.map(stage._map_func._func, num_parallel_calls=parallel)
+            data = data.map(stage._map_func._func, num_parallel_calls=None if parallel is None else int(parallel))
         elif name == "Prefetch":
-            data = data.prefetch(stage._buffer_size)
+            data = data.prefetch(int(stage._buffer_size))
         elif name not in HANDS_ON:
             raise CannotRun(f"a {name} above the cache cannot be rebuilt here", do="try .cache() in the script")
     return data
