@@ -34,7 +34,7 @@ class Trials:
         why = (
             "experiments are made in capped runs only"
             if self.mode != "capped"
-            else "the run ended before the experiment"
+            else "the lab did not try it on this job"
         )
         raise MissingEvidence(Gap(f"trial {name}", why, remedy))
 

@@ -39,6 +39,9 @@ class Absent:
 
 Verdict = list[Cost] | Clear | Absent
 
+INPUT_BOUND = Clear("the step waits for its input: a shorter rest of it would only wait longer")
+"""What rules about the work of a step say where batches come beside it and do not keep up."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:

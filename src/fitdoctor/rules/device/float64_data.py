@@ -37,7 +37,7 @@ from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Site
-from fitdoctor.rules import Absent, Clear, Verdict
+from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "single precision"
 _SETTERS = frozenset({"set_floatx", "set_dtype_policy", "set_global_policy"})
@@ -62,6 +62,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
         return Absent(f"the precision of a {training.kind} is not seen")
     if dtype != "float64":
         return Clear("the model does not compute in double precision")
+    if model.input_bound:
+        return INPUT_BOUND
     ratio, _ = trials.ratio("float32", experiment=EXPERIMENT)
     if ratio.mid >= 1:
         return Clear("in single precision a step was measured to take just as long")

@@ -37,7 +37,7 @@ from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Site
-from fitdoctor.rules import Absent, Clear, Verdict
+from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "steps_per_execution"
 TRIED = (8, 32)
@@ -62,6 +62,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
         return Absent("the torch backend runs one step per execution")
     if training.info.get("run_eagerly"):
         return Clear("the step is not even compiled: eager-step judges that")
+    if model.input_bound:
+        return INPUT_BOUND
     own = int(training.info.get("steps_per_execution") or 1)
     found = {}
     missing: MissingEvidence | None = None

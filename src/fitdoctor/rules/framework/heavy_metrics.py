@@ -35,7 +35,7 @@ from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Site
-from fitdoctor.rules import Absent, Clear, Verdict
+from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "metrics off"
 
@@ -65,6 +65,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     names = training.info.get("metrics")
     if names is not None and not names:
         return Absent("no metrics were given to compile")
+    if model.input_bound:
+        return INPUT_BOUND
     ratio, trial = trials.ratio("metrics off", experiment=EXPERIMENT)
     if ratio.mid >= 1:
         return Clear("without its metrics the step was measured to take just as long")

@@ -35,7 +35,7 @@ from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Site
-from fitdoctor.rules import Absent, Clear, Verdict
+from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "jit_compile"
 
@@ -63,6 +63,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
         return Clear("the step is not even compiled: eager-step judges that")
     if training.info.get("jit_compile"):
         return Clear("XLA compiles the step already")
+    if model.input_bound:
+        return INPUT_BOUND
     ratio, _ = trials.ratio("jit_compile=True", experiment=EXPERIMENT)
     if ratio.mid >= 1:
         return Clear(f"compiled by XLA, the same step was measured to take {units.percent(ratio.mid)}: no gain")

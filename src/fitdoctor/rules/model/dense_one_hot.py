@@ -37,7 +37,7 @@ from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Cost, Fix, Site
-from fitdoctor.rules import Absent, Clear, Verdict
+from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "class numbers as targets"
 _LOSSES = ("categorical_crossentropy", "CategoricalCrossentropy")
@@ -61,6 +61,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     loss = training.info.get("loss")
     if training.kind != "fit" or loss not in _LOSSES:
         return Absent("the loss does not take one-hot targets")
+    if model.input_bound:
+        return INPUT_BOUND
     ratio, trial = trials.ratio("sparse targets", experiment=EXPERIMENT)
     if ratio.low >= 1 or ratio.mid >= 1:
         return Clear("with class numbers as targets a step was measured to take just as long")
