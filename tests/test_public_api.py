@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import fitdoctor
 
 PUBLIC = {"Callback", "Report", "__version__", "diagnose", "run", "steps", "watch"}
@@ -15,6 +17,7 @@ def test_the_public_names_are_these() -> None:
     assert len(fitdoctor.__all__) == len(PUBLIC)
 
 
+@pytest.mark.framework
 def test_every_public_name_is_there_and_documented() -> None:
     for name in fitdoctor.__all__:
         value = getattr(fitdoctor, name)
