@@ -3,7 +3,7 @@
 A section (`##`) holds a `python` block, a `toml` block, or both.
 
 - `python`: the script.  `locate` must find exactly the lines marked `# <- rule-name`.
-- `toml`: a run (`[run]`, `[fit]`, `[[callback]]`, `[[pyfunc]]`, `[[trial]]`, `[[gap]]`) and what the rule
+- `toml`: a run (`[run]`, `[fit]`, `[[callback]]`, `[[pyfunc]]`, `[[trial]]`, `[[calls]]`, `[[gap]]`) and what the rule
   must say of it: `[expect] outcome`, `saving` (the range that must hold its middle), `because` and `site`.
 """
 
@@ -82,7 +82,7 @@ def check_sites(rule: Rule, script: str) -> None:
 def build(told: dict[str, Any], script: str | None) -> Run:
     run = Run(**told.get("run", {}))
     run.fit(**told.get("fit", {}))
-    for name in ("callback", "pyfunc", "trial", "gap"):
+    for name in ("callback", "pyfunc", "trial", "calls", "gap"):
         for each in told.get(name, ()):
             getattr(run, name)(**each)
     return run.source(script) if script is not None else run

@@ -209,17 +209,33 @@ class Session:
     def _cap_in_fit(self, call: ActiveCall, model: Any) -> None:
         """End the process from inside our own frame of `fit`: no further line of the script runs."""
         self.detach()
-        if self.experiments is not None and self.recorder.live and call.arguments is not None:
+        if self.experiments is not None and self.recorder.live:
             self._measured = self._account()
-            first = self.tracker.first_step_ns or self.start_ns
-            left = self.budget - (self.recorder.clock() - first) / 1e9
-            try:
-                self.experiments(self.recorder, call, model, call.arguments, left, self._tell)
-            except KeyboardInterrupt:
-                self.recorder.gap("the rest of the experiments", "they were interrupted", "let them run to their end")
-            except Exception as error:
-                self.recorder.gap("the experiments", f"{type(error).__name__}: {error}", "please report it as a bug")
+            self._experiment_with_calls(1 / 4 if call.arguments is not None else 1.0)
+            if call.arguments is not None:
+                self._experiment(call, model, self._left)
         self._exit_capped()
+
+    @property
+    def _left(self) -> float:
+        """Seconds of the budget that are left."""
+        first = self.tracker.first_step_ns or self.start_ns
+        return self.budget - (self.recorder.clock() - first) / 1e9
+
+    def _experiment_with_calls(self, share: float) -> None:
+        """Make the short calls that the script makes many times again, within a share of the time left."""
+        repeated = self.tracker.repeated()
+        for place, call in enumerate(repeated):
+            self._experiment(call, call.model, self._left * share / (len(repeated) - place))
+
+    def _experiment(self, call: ActiveCall, model: Any, seconds: float) -> None:
+        assert self.experiments is not None
+        try:
+            self.experiments(self.recorder, call, model, call.arguments, seconds, self._tell)
+        except KeyboardInterrupt:
+            self.recorder.gap("the rest of the experiments", "they were interrupted", "let them run to their end")
+        except Exception as error:
+            self.recorder.gap("the experiments", f"{type(error).__name__}: {error}", "please report it as a bug")
 
     def _tell(self, activity: str) -> None:
         self.activity = activity
@@ -237,7 +253,11 @@ class Session:
 
     def _cap_in_place(self, call: ActiveCall) -> None:
         """End the process where it stands: a hand-written loop has no frame of ours around it."""
+        del call
         self.detach()
+        if self.experiments is not None and self.recorder.live:
+            self._measured = self._account()
+            self._experiment_with_calls(1.0)
         self._exit_capped()
 
     def _exit_capped(self) -> None:

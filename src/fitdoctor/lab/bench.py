@@ -6,6 +6,7 @@ was; what is compared is run in turns (ABBA), so that drift hits both alike.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import math
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fitdoctor.errors import CannotRun
-from fitdoctor.lab import experiments
+from fitdoctor.lab import calls, experiments
 from fitdoctor.lab.job import Job
 from fitdoctor.lab.snapshot import Snapshot
 from fitdoctor.probes import account as acc
@@ -55,6 +56,9 @@ class Comparison:
 
 def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
     """Run the experiments that could change the diagnosis of this run, within `seconds`."""
+    if call.kind != "fit":
+        _run_call(recorder, call, model, arguments, seconds, tell)
+        return
     deadline = time.monotonic() + seconds
     seen = _seen(recorder, call)
     todo = sorted(modules(), key=lambda module: -module.worth(seen))
@@ -83,20 +87,49 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
 
 
 def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float) -> None:
-    try:
+    with _as_gap(recorder, module.NAME):
         comparisons = list(module.comparisons(job, seen))
         for place, comparison in enumerate(comparisons):
             left = deadline - time.monotonic()
             if left < _PAIRS_EXPECTED * job.block_seconds:
                 raise CannotRun("the budget was used up before it was complete", do="give it more time with --budget")
             _compare(recorder, call, comparison, time.monotonic() + left / (len(comparisons) - place))
+
+
+def _run_call(
+    recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]
+) -> None:
+    """Make a short call in turns with what could stand in its place."""
+    deadline = time.monotonic() + seconds
+    name = f"{call.kind} at {call.site}"
+    tell(f"experiment: {name}")
+    with _as_gap(recorder, name):
+        if seconds < LEAST_SECONDS:
+            raise CannotRun("the budget was used up before it", do="give it more time with --budget")
+        with calls.prepared(model):
+            short = calls.ShortCall(model, call.kind, *arguments)
+            others = short.alternatives()
+            for place, (other, function) in enumerate(others.items()):
+                if not short.agree(function):
+                    continue
+                until = time.monotonic() + (deadline - time.monotonic()) / (len(others) - place)
+                detail = {"unit": "ns per call", "samples": call.info.get("samples", 0) / call.count}
+                comparison = Comparison(other, calls.timed(function), calls.timed(short.as_is), detail)
+                _compare(recorder, call, comparison, until)
+
+
+@contextlib.contextmanager
+def _as_gap(recorder: Recorder, name: str) -> Iterator[None]:
+    """Turn what keeps an experiment from running into a gap."""
+    try:
+        yield
     except CannotRun as error:
-        recorder.gap(f"experiment: {module.NAME}", error.problem, error.do or "none: it does not apply here")
+        recorder.gap(f"experiment: {name}", error.problem, error.do or "none: it does not apply here")
     except Exception as error:
         # Not the message: frameworks put the values of arrays into it.
         where = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
-        recorder.gap(f"experiment: {module.NAME}", f"this job does not run so: {reason}", "try it in the script")
+        recorder.gap(f"experiment: {name}", f"this job does not run so: {reason}", "try it in the script")
 
 
 def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: float) -> None:
