@@ -245,6 +245,17 @@ class PyFunc:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """One line of the user's own that reads results back in a hand-written loop."""
+
+    call: int
+    site: Site
+    count: int
+    total_ns: int
+    """Blocked meanwhile: part of the steps' `sync`."""
+
+
+@dataclass(frozen=True, slots=True)
 class HostSample:
     """One look at the process and the machine, about once a second."""
 
@@ -292,6 +303,7 @@ class Capture:
     trials: tuple[Trial, ...]
     sources: tuple[Source, ...]
     gaps: tuple[Gap, ...]
+    reads: tuple[Read, ...] = ()
 
     @property
     def account(self) -> Mapping[str, float]:

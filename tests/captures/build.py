@@ -200,6 +200,12 @@ class Run:
         )
         return self
 
+    def read(self, *, ms: float, per_step: float = 1.0, line: int = 6) -> Run:
+        """Add a line that reads results back in the last call; `ms` blocked per read."""
+        count = int(per_step * self._last["steps"])
+        self._add("reads", self._calls, "train.py", line, None, count, int(ms * MS * count))
+        return self
+
     def trial(self, name: str, *, baseline_ms: float, changed_ms: float, times: int = 12) -> Run:
         """Add an experiment of the lab on the last call."""
         base = [int(baseline_ms * MS * self._jitter()) for _ in range(times)]

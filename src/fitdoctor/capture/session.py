@@ -27,6 +27,7 @@ from fitdoctor.probes.fit import FitProbe
 from fitdoctor.probes.input_tf import TensorFlowInput
 from fitdoctor.probes.install import ImportWatch, Patches, is_users, time_imports
 from fitdoctor.probes.loops import LoopProbe
+from fitdoctor.probes.reads import ReadProbe
 from fitdoctor.probes.recorder import Recorder
 from fitdoctor.probes.saving import SavingProbe
 from fitdoctor.probes.steps import Tracker
@@ -81,7 +82,8 @@ class Session:
         self.loops = LoopProbe(self.tracker, self.patches)
         compiles = CompileProbe(self.tracker, self.patches)
         saving = SavingProbe(self.tracker, self.patches)
-        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops)
+        reads = ReadProbe(self.tracker, self.patches)
+        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops, reads)
         self.experiments: Experiments | None = None
         """The lab: run once `fit` was unwound, before the process ends."""
         self.activity = ""

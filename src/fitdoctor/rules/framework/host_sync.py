@@ -1,0 +1,179 @@
+"""A result is read back after every step, so the host waits for the device and then the device for the host.
+
+## What is wrong
+
+On JAX, and on any backend with an accelerator, starting a step returns at once: Python could prepare the next batch
+while the device computes.  `float(loss)`, `loss.item()` or `loss.numpy()` waits until the step is done.  Read after
+every step, computing and preparing take turns.
+
+## How it is established
+
+The time blocked was measured at every line that reads a result, and the device's own time in sampled steps.  What a
+read costs is *not* the time blocked there, most of which the device needs anyway: without it, a step takes as long as
+the longer of computing and the rest, instead of their sum.  Where both need the same cores, a step cannot be shorter
+than its CPU seconds over the cores, and other programs may want them too: the low end of the saving says so.
+`np.asarray(loss)` reads past Python on the CPU and is not seen.
+
+## What to do
+
+Keep the results as they are, and read them together every N steps: `losses.append(loss)`, later
+`jax.device_get(losses)`.  The learning is the same.
+
+## When it is not worth it
+
+When Python does next to nothing between two steps, when the cores are busy already, or on a CPU with TensorFlow or
+torch, where a step is done when its call returns.
+
+## Example
+
+    losses.append(float(loss))                                   # slow: every step
+    losses.append(loss)                                          # fast
+    if step % 100 == 99:
+        print(np.mean(jax.device_get(losses[-100:])))
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fitdoctor import units
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts.device_use import DeviceUse
+from fitdoctor.facts.host_reads import HostReads, ReadLine
+from fitdoctor.facts.host_use import HostUse
+from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.training import Training
+from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
+from fitdoctor.rules import Absent, Clear, Verdict
+
+_METHODS = frozenset({"item", "numpy", "block_until_ready"})
+_FUNCTIONS = frozenset({"float", "int", "jax.device_get", "jax.block_until_ready"})
+_BESIDE = ("input", "transfer", "callbacks", "other")
+"""Parts of the step that could pass while the device computes; at best, launching the next step too."""
+CONTENTION = 1.1
+"""Both sides on the same cores take at worst this much longer than their CPU seconds say."""
+
+
+def locate(source: SourceTree) -> Iterator[Site]:
+    """Find what a step returned, turned into a number right in the loop that makes the steps."""
+    for file in source.files:
+        found = {
+            node
+            for loop in ast.walk(file.tree)
+            if isinstance(loop, (ast.For, ast.While))
+            for node in _always(loop.body)
+            if isinstance(node, ast.Call) and _reads(file, node, _results(file, loop))
+        }
+        yield from (file.site(node) for node in sorted(found, key=lambda node: (node.lineno, node.col_offset)))
+
+
+def _always(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield what every turn of a loop runs: nothing under a condition, nothing of loops inside it."""
+    queue: list[ast.AST] = list(body)
+    while queue:
+        node = queue.pop()
+        yield node
+        if not isinstance(node, (ast.If, ast.IfExp, ast.For, ast.While, ast.FunctionDef, ast.ClassDef, ast.Lambda)):
+            queue.extend(ast.iter_child_nodes(node))
+
+
+def _results(file: SourceFile, loop: ast.For | ast.While) -> frozenset[str]:
+    """Return the names that a step's results are given in a loop."""
+    names: set[str] = set()
+    for node in _always(loop.body):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_step(file, node.value):
+            names.update(each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name))
+    return frozenset(names)
+
+
+def _is_step(file: SourceFile, call: ast.Call) -> bool:
+    """Tell whether a call may be a training step: a function of the user's own, or one named like it."""
+    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    if name in file.functions and any(
+        isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("apply", "apply_gradients", "stateless_apply")
+        for node in ast.walk(file.functions[name])
+    ):
+        return True
+    return "step" in name or "update" in name
+
+
+def _reads(file: SourceFile, call: ast.Call, results: frozenset[str]) -> bool:
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS and not call.args:
+        return isinstance(call.func.value, ast.Name) and call.func.value.id in results
+    read = file.resolve(call.func) in _FUNCTIONS and len(call.args) == 1
+    return read and isinstance(call.args[0], ast.Name) and call.args[0].id in results
+
+
+def measure(
+    training: Training, reads: HostReads, model: StepModel, host: HostUse | None, devices: DeviceUse | None
+) -> Verdict:
+    """Work out what a step would take if the device computed beside the rest of it."""
+    if training.kind == "fit":
+        return Absent("fit reads its own results; callbacks that make it wait are judged by themselves")
+    if training.backend != "jax" and devices is None:
+        return Absent(
+            f"on the CPU a step of {training.backend} is done when its call returns: reading waits for nothing"
+        )
+    if training.backend == "torch":
+        raise MissingEvidence(
+            Gap("time blocked reading results", "it is not measured on torch", "try it: read the loss every 100 steps")
+        )
+    line = reads.waiting
+    if line is None:
+        return Clear("no result was seen to be read in every step")
+    if "host" in model.gaps:
+        return Clear(f"{model.gaps['host'].reason}: a result is there as soon as it can be read")
+    model.need("compute")
+    return [_cost(line, model, host.crowding if host is not None else 1.0)]
+
+
+def _gain(model: StepModel, crowding: float) -> Interval:
+    """Seconds per step that would pass while the device computes."""
+    serial, compute = model.step.mid, model.parts["compute"]
+    ends = ("low", "mid", "high")
+    beside = [sum(getattr(model.parts[part], end) for part in _BESIDE) for end in ends]
+    beside[-1] += model.parts["host"].high
+    low, mid, high = (min(there, getattr(compute, end)) for there, end in zip(beside, ends, strict=True))
+    if model.cpu_s is None or not model.cores:
+        # Nothing says that a core is free.
+        return Interval(0.0, mid / 2, max(mid / 2, high))
+    needed = model.cpu_s / model.cores * crowding
+    mid = (mid + min(mid, max(0.0, serial - needed))) / 2
+    return Interval(min(low, mid, max(0.0, serial - CONTENTION * needed)), mid, max(mid, high))
+
+
+def _cost(line: ReadLine, model: StepModel, crowding: float) -> Cost:
+    gain = _gain(model, crowding)
+    # The step model takes it from the largest part that would pass unseen.
+    part = max(_BESIDE, key=lambda each: model.parts[each].mid)
+    seconds = max(model.parts[part].mid, 1e-12)
+    gone = gain.scale(1 / seconds).clip(0.0, 1.0)
+    change = Change(part, Interval(1 - gone.high, 1 - gone.mid, 1 - gone.low))
+    beside = sum(model.parts[each].mid for each in _BESIDE)
+    return Cost(
+        saving=model.with_change(change).saving(),
+        because=(
+            f"every step waits here for its result ({units.duration(line.blocked_s)}); only then "
+            f"{units.duration(beside)} of Python go on, which could pass while the device computes"
+        ),
+        site=line.site,
+        change=change,
+        evidence={
+            "reads_per_step": line.per_step,
+            "blocked_ms": line.blocked_s * 1e3,
+            "compute_ms": model.parts["compute"].mid * 1e3,
+            "beside_ms": beside * 1e3,
+            "gain_ms": {"low": gain.low * 1e3, "mid": gain.mid * 1e3, "high": gain.high * 1e3},
+            "cpu_s_per_step": model.cpu_s,
+            "cores": model.cores,
+            "crowding": crowding,
+        },
+    )
+
+
+def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
+    """Name the edit."""
+    del cost, source
+    return Fix("keep the results as they are and read them together every N steps", "same")
