@@ -148,5 +148,20 @@ def test_reads_of_a_jax_loop_are_seen_and_change_nothing(doctor: Doctor) -> None
     assert int(steps.sync_ns.sum()) > 0
     assert "line 24 waits for each step's results" in resolve(capture).get(StepModel).how["sync"]
     report = diagnose(capture)
+    judged = [each.rule for group in (report.findings, report.passed, report.unknown) for each in group]
+    assert "host-sync" in judged
+
+
+@pytest.mark.framework
+def test_the_lab_runs_the_step_beside_as_much_python(doctor: Doctor) -> None:
+    script = doctor.script(LOOP.replace("    if step %", "    np.sort(np.random.rand(50000))\n    if step %"))
+    ran = doctor.run("--steps", "40", "--budget", "10", str(script), "100000", backend="jax", lab=True)
+    assert ran.code == 0, ran.err
+    capture = ran.capture
+    (trial,) = capture.trials
+    assert trial.name == "Python beside the device"
+    assert len(trial.baseline_ns) == len(trial.changed_ns) >= 3
+    assert trial.detail["python_ns"] > 0
+    report = diagnose(capture)
     judged = [each.rule for group in (report.findings, report.passed) for each in group]
     assert "host-sync" in judged

@@ -255,11 +255,13 @@ class Session:
 
     def _cap_in_place(self, call: ActiveCall) -> None:
         """End the process where it stands: a hand-written loop has no frame of ours around it."""
-        del call
         self.detach()
         if self.experiments is not None and self.recorder.live:
             self._measured = self._account()
-            self._experiment_with_calls(1.0)
+            step = call.kind == "loop" and call.arguments is not None
+            self._experiment_with_calls(1 / 2 if step else 1.0)
+            if step:
+                self._experiment(call, None, self._left)
         self._exit_capped()
 
     def _exit_capped(self) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab import calls, experiments
+from fitdoctor.lab.beside import JittedStep
 from fitdoctor.lab.job import Job
 from fitdoctor.lab.snapshot import Snapshot
 from fitdoctor.probes import account as acc
@@ -30,6 +31,9 @@ TIGHT = 0.02
 FEWEST_PAIRS, MOST_PAIRS = 3, 12
 LEAST_SECONDS = 1.0
 """With less time than this left, no experiment is begun."""
+FELT = 0.01
+"""A share of the step smaller than this is not worth an experiment."""
+BESIDE = "Python beside the device"
 _PAIRS_EXPECTED = 4
 """Blocks that the shortest comparison takes: both sides to warm up, both to measure."""
 
@@ -56,6 +60,9 @@ class Comparison:
 
 def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
     """Run the experiments that could change the diagnosis of this run, within `seconds`."""
+    if call.kind == "loop":
+        _run_loop(recorder, call, arguments, seconds, tell)
+        return
     if call.kind != "fit":
         _run_call(recorder, call, model, arguments, seconds, tell)
         return
@@ -116,6 +123,24 @@ def _run_call(
                 detail = {"unit": "ns per call", "samples": call.info.get("samples", 0) / call.count}
                 comparison = Comparison(other, calls.timed(function), calls.timed(short.as_is), detail)
                 _compare(recorder, call, comparison, until)
+
+
+def _run_loop(recorder: Recorder, call: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
+    """Run the step of a hand-written loop beside Python's work, where the loop waits for its results."""
+    seen = _seen(recorder, call)
+    python_ns = (seen.shares["loop"] + seen.shares["fetch"]) * seen.step_ns
+    if seen.shares["sync"] < FELT or python_ns < FELT * seen.step_ns:
+        return
+    tell(f"experiment: {BESIDE}")
+    with _as_gap(recorder, BESIDE):
+        if seconds < LEAST_SECONDS:
+            raise CannotRun("the budget was used up before it", do="give it more time with --budget")
+        deadline = time.monotonic() + seconds
+        function, args, kwargs = arguments
+        step = JittedStep(function, args, kwargs)
+        step.prepare(python_ns)
+        detail = {"python_ns": python_ns}
+        _compare(recorder, call, Comparison(BESIDE, step.overlapped, step.in_turns, detail), deadline)
 
 
 @contextlib.contextmanager

@@ -49,8 +49,9 @@ class ActiveCall:
         self.steps_end_ns: int | None = None
         self.validation_ns = 0
         self.last_result: Any = None
-        self.arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-        """What a `fit` that will be cut short was called with: the lab trains with it."""
+        self.arguments: tuple[Any, ...] | None = None
+        """What a `fit` that will be cut short was called with, or the jitted step of a loop with its arguments: the lab
+        trains with it."""
         self.model: Any = None
         """The model of a short call that the lab may make again."""
         self.warmth = [0]

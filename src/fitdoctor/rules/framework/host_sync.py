@@ -10,9 +10,9 @@ every step, computing and preparing take turns.
 
 The time blocked was measured at every line that reads a result, and the device's own time in sampled steps.  What a
 read costs is *not* the time blocked there, most of which the device needs anyway: without it, a step takes as long as
-the longer of computing and the rest, instead of their sum.  Where both need the same cores, a step cannot be shorter
-than its CPU seconds over the cores, and other programs may want them too: the low end of the saving says so.
-`np.asarray(loss)` reads past Python on the CPU and is not seen.
+the longer of computing and the rest, instead of their sum; on a CPU both need the same cores.  So, once enough was
+watched, the lab runs the very step in turns with, and beside, as much work as the loop's own Python is.  On a CPU there
+is no finding without that experiment.  `np.asarray(loss)` reads past Python on the CPU and is not seen.
 
 ## What to do
 
@@ -39,19 +39,22 @@ from collections.abc import Iterator
 
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import rows
 from fitdoctor.facts.device_use import DeviceUse
 from fitdoctor.facts.host_reads import HostReads, ReadLine
 from fitdoctor.facts.host_use import HostUse
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
-from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
+from fitdoctor.facts.trials import Trials
+from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site, Trial
 from fitdoctor.rules import Absent, Clear, Verdict
 
 _METHODS = frozenset({"item", "numpy", "block_until_ready"})
 _FUNCTIONS = frozenset({"float", "int", "jax.device_get", "jax.block_until_ready"})
 _BESIDE = ("input", "transfer", "callbacks", "other")
-"""Parts of the step that could pass while the device computes; at best, launching the next step too."""
+"""Parts of the step that could pass while the device computes."""
+TRIAL = "Python beside the device"
 CONTENTION = 1.1
 """Both sides on the same cores take at worst this much longer than their CPU seconds say."""
 
@@ -107,7 +110,12 @@ def _reads(file: SourceFile, call: ast.Call, results: frozenset[str]) -> bool:
 
 
 def measure(
-    training: Training, reads: HostReads, model: StepModel, host: HostUse | None, devices: DeviceUse | None
+    training: Training,
+    reads: HostReads,
+    model: StepModel,
+    trials: Trials,
+    host: HostUse | None,
+    devices: DeviceUse | None,
 ) -> Verdict:
     """Work out what a step would take if the device computed beside the rest of it."""
     if training.kind == "fit":
@@ -126,37 +134,51 @@ def measure(
     if "host" in model.gaps:
         return Clear(f"{model.gaps['host'].reason}: a result is there as soon as it can be read")
     model.need("compute")
-    return [_cost(line, model, host.crowding if host is not None else 1.0)]
+    most = min(_beside(model), model.parts["compute"].mid)
+    if most * model.planned_steps < model.noise * model.whole_s:
+        return Clear(f"every step waits for its result, but only {units.duration(most)} could pass meanwhile")
+    if devices is not None:
+        return [_cost(line, model, _gain_beside_a_gpu(model, most, host), None)]
+    # On a CPU, Python beside the computing slows it down: nobody knows how much without trying.
+    ratio = _paired(trials.ratio(TRIAL, experiment=TRIAL)[1])
+    gain = Interval(*((1 - each) * model.step.mid for each in (ratio.high, ratio.mid, ratio.low))).clip(0.0, most)
+    return [_cost(line, model, gain, ratio)]
 
 
-def _gain(model: StepModel, crowding: float) -> Interval:
-    """Seconds per step that would pass while the device computes."""
-    serial, compute = model.step.mid, model.parts["compute"]
-    ends = ("low", "mid", "high")
-    beside = [sum(getattr(model.parts[part], end) for part in _BESIDE) for end in ends]
-    beside[-1] += model.parts["host"].high
-    low, mid, high = (min(there, getattr(compute, end)) for there, end in zip(beside, ends, strict=True))
-    if model.cpu_s is None or not model.cores:
-        # Nothing says that a core is free.
-        return Interval(0.0, mid / 2, max(mid / 2, high))
-    needed = model.cpu_s / model.cores * crowding
-    mid = (mid + min(mid, max(0.0, serial - needed))) / 2
-    return Interval(min(low, mid, max(0.0, serial - CONTENTION * needed)), mid, max(mid, high))
+def _beside(model: StepModel) -> float:
+    return sum(model.parts[part].mid for part in _BESIDE)
 
 
-def _cost(line: ReadLine, model: StepModel, crowding: float) -> Cost:
-    gain = _gain(model, crowding)
+def _paired(trial: Trial) -> Interval:
+    """Return the step's time with Python beside it over its time in turns, pair by pair as they were run."""
+    return rows.median([after / before for before, after in zip(trial.baseline_ns, trial.changed_ns, strict=True)])
+
+
+def _gain_beside_a_gpu(model: StepModel, most: float, host: HostUse | None) -> Interval:
+    """Seconds per step that would pass while the device computes, as far as the host has a core for them."""
+    if host is None or model.cpu_s is None or not model.cores:
+        return Interval(0.0, most / 2, most)
+    free = min(most, max(0.0, model.step.mid - CONTENTION * model.cpu_s / model.cores * host.crowding))
+    return Interval(free, (most + free) / 2, most)
+
+
+def _cost(line: ReadLine, model: StepModel, gain: Interval, tried: Interval | None) -> Cost:
     # The step model takes it from the largest part that would pass unseen.
     part = max(_BESIDE, key=lambda each: model.parts[each].mid)
     seconds = max(model.parts[part].mid, 1e-12)
     gone = gain.scale(1 / seconds).clip(0.0, 1.0)
     change = Change(part, Interval(1 - gone.high, 1 - gone.mid, 1 - gone.low))
-    beside = sum(model.parts[each].mid for each in _BESIDE)
+    beside = _beside(model)
+    told = (
+        f"side by side a step was measured to take {units.percent_range(tried)} of its time"
+        if tried is not None
+        else "they could pass while the device computes"
+    )
     return Cost(
         saving=model.with_change(change).saving(),
         because=(
-            f"every step waits here for its result ({units.duration(line.blocked_s)}); only then "
-            f"{units.duration(beside)} of Python go on, which could pass while the device computes"
+            f"every step waits here for its result ({units.duration(line.blocked_s)}), and only then "
+            f"{units.duration(beside)} of Python go on; {told}"
         ),
         site=line.site,
         change=change,
@@ -166,9 +188,7 @@ def _cost(line: ReadLine, model: StepModel, crowding: float) -> Cost:
             "compute_ms": model.parts["compute"].mid * 1e3,
             "beside_ms": beside * 1e3,
             "gain_ms": {"low": gain.low * 1e3, "mid": gain.mid * 1e3, "high": gain.high * 1e3},
-            "cpu_s_per_step": model.cpu_s,
-            "cores": model.cores,
-            "crowding": crowding,
+            "tried": tried is not None,
         },
     )
 
