@@ -41,8 +41,9 @@ _ELSEWHERE_WORDS = {
     "calls": "the fixed cost of each call",
     "between calls": "the script's own code between the calls",
     "other calls": "the other calls of the script",
+    "short calls": "short calls of predict or evaluate in the loop",
 }
-_PLURAL = frozenset({"callbacks", "epoch callbacks", "other calls"})
+_PLURAL = frozenset({"callbacks", "epoch callbacks", "other calls", "short calls"})
 
 
 @dataclass(frozen=True, slots=True)

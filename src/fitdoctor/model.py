@@ -245,6 +245,17 @@ class PyFunc:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """One line of the user's own that reads results back in a hand-written loop."""
+
+    call: int
+    site: Site
+    count: int
+    total_ns: int
+    """Blocked meanwhile: part of the steps' `sync`."""
+
+
+@dataclass(frozen=True, slots=True)
 class HostSample:
     """One look at the process and the machine, about once a second."""
 
@@ -292,6 +303,7 @@ class Capture:
     trials: tuple[Trial, ...]
     sources: tuple[Source, ...]
     gaps: tuple[Gap, ...]
+    reads: tuple[Read, ...] = ()
 
     @property
     def account(self) -> Mapping[str, float]:
@@ -308,8 +320,8 @@ class Change:
     """What a fix would do to the step model, so that several fixes can be combined instead of summed.
 
     `part` is one of PARTS, or "work" (all of the step but its input and its callbacks: what the lab runs on one
-    batch), or "epoch callbacks", "validation", "between epochs".  `remaining` is the share of that part which stays
-    after the fix.  `overlap` means that input and compute no longer take turns.
+    batch), or "epoch callbacks", "validation", "between epochs", "saving", "short calls".  `remaining` is the share of
+    that part which stays after the fix.  `overlap` means that input and compute no longer take turns.
     """
 
     part: str

@@ -200,11 +200,47 @@ class Run:
         )
         return self
 
+    def read(self, *, ms: float, per_step: float = 1.0, line: int = 6) -> Run:
+        """Add a line that reads results back in the last call; `ms` blocked per read."""
+        count = int(per_step * self._last["steps"])
+        self._add("reads", self._calls, "train.py", line, None, count, int(ms * MS * count))
+        return self
+
     def trial(self, name: str, *, baseline_ms: float, changed_ms: float, times: int = 12, **detail: Any) -> Run:
         """Add an experiment of the lab on the last call."""
         base = [int(baseline_ms * MS * self._jitter()) for _ in range(times)]
         changed = [int(changed_ms * MS * self._jitter()) for _ in range(times)]
         self._add("trials", name, self._calls, json.dumps(base), json.dumps(changed), json.dumps(detail))
+        return self
+
+    def calls(
+        self,
+        kind: str = "predict",
+        *,
+        count: int = 300,
+        ms: float,
+        samples: int | None = 4,
+        batch_size: int | None = None,
+        line: int = 20,
+        tracing_ms: float = 0.0,
+        tried: dict[str, float] | None = None,
+    ) -> Run:
+        """Add short calls from one line; `tried` holds what the lab measured in their place, in ms."""
+        first = 10_000 + 1_000 * len({row[3] for row in self.tables.get("calls", ())})
+        for call in range(first, first + count):
+            took = int(ms * MS * self._jitter() * (20 if call == first else 1))
+            info = {"backend": self.backend, "total_ns": took, "samples": samples, "batch_size": batch_size}
+            self._add(
+                "calls", call, kind, "train.py", line, None, None, self.clock, self.clock + took, 1, json.dumps(info)
+            )
+            if tracing_ms:
+                length = int(tracing_ms * MS)
+                self._add("compiles", call, "trace", "Dataset_map", self.clock, length, None, None, "{}")
+            self.clock += took
+        for name, other in (tried or {}).items():
+            base, changed = ([int(each * MS * self._jitter()) for _ in range(12)] for each in (ms, other))
+            detail = json.dumps({"unit": "ns per call", "samples": samples})
+            self._add("trials", name, first, json.dumps(base), json.dumps(changed), detail)
         return self
 
     def _lab_without_gain(self) -> None:

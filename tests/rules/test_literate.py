@@ -3,8 +3,8 @@
 A section (`##`) holds a `python` block, a `toml` block, or both.
 
 - `python`: the script.  `locate` must find exactly the lines marked `# <- rule-name`.
-- `toml`: a run (`[run]`, `[fit]`, `[[callback]]`, `[[pyfunc]]`, `[[trial]]`, `[[gap]]`) and what the rule
-  must say of it: `[expect] outcome`, `saving` (the range that must hold its middle), `because` and `site`.
+- `toml`: a run (`[run]`, `[fit]`, `[[callback]]`, `[[pyfunc]]`, `[[read]]`, `[[trial]]`, `[[calls]]`, `[[gap]]`) and
+  what the rule must say of it: `[expect] outcome`, `saving` (the range that must hold its middle), `because`, `site`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def check_sites(rule: Rule, script: str) -> None:
 def build(told: dict[str, Any], script: str | None) -> Run:
     run = Run(**told.get("run", {}))
     run.fit(**told.get("fit", {}))
-    for name in ("callback", "pyfunc", "trial", "gap"):
+    for name in ("callback", "pyfunc", "read", "trial", "calls", "gap"):
         for each in told.get(name, ()):
             getattr(run, name)(**each)
     return run.source(script) if script is not None else run

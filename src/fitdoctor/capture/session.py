@@ -28,6 +28,7 @@ from fitdoctor.probes.input_tf import TensorFlowInput
 from fitdoctor.probes.input_tf_generators import GeneratorProbe
 from fitdoctor.probes.install import ImportWatch, Patches, is_users, time_imports
 from fitdoctor.probes.loops import LoopProbe
+from fitdoctor.probes.reads import ReadProbe
 from fitdoctor.probes.recorder import Recorder
 from fitdoctor.probes.saving import SavingProbe
 from fitdoctor.probes.steps import Tracker
@@ -83,7 +84,8 @@ class Session:
         compiles = CompileProbe(self.tracker, self.patches)
         saving = SavingProbe(self.tracker, self.patches)
         generators = GeneratorProbe(self.recorder, self.patches)
-        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops, generators)
+        reads = ReadProbe(self.tracker, self.patches)
+        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops, generators, reads)
         self.experiments: Experiments | None = None
         """The lab: run once `fit` was unwound, before the process ends."""
         self.activity = ""
@@ -211,17 +213,33 @@ class Session:
     def _cap_in_fit(self, call: ActiveCall, model: Any) -> None:
         """End the process from inside our own frame of `fit`: no further line of the script runs."""
         self.detach()
-        if self.experiments is not None and self.recorder.live and call.arguments is not None:
+        if self.experiments is not None and self.recorder.live:
             self._measured = self._account()
-            first = self.tracker.first_step_ns or self.start_ns
-            left = self.budget - (self.recorder.clock() - first) / 1e9
-            try:
-                self.experiments(self.recorder, call, model, call.arguments, left, self._tell)
-            except KeyboardInterrupt:
-                self.recorder.gap("the rest of the experiments", "they were interrupted", "let them run to their end")
-            except Exception as error:
-                self.recorder.gap("the experiments", f"{type(error).__name__}: {error}", "please report it as a bug")
+            self._experiment_with_calls(1 / 4 if call.arguments is not None else 1.0)
+            if call.arguments is not None:
+                self._experiment(call, model, self._left)
         self._exit_capped()
+
+    @property
+    def _left(self) -> float:
+        """Seconds of the budget that are left."""
+        first = self.tracker.first_step_ns or self.start_ns
+        return self.budget - (self.recorder.clock() - first) / 1e9
+
+    def _experiment_with_calls(self, share: float) -> None:
+        """Make the short calls that the script makes many times again, within a share of the time left."""
+        repeated = self.tracker.repeated()
+        for place, call in enumerate(repeated):
+            self._experiment(call, call.model, self._left * share / (len(repeated) - place))
+
+    def _experiment(self, call: ActiveCall, model: Any, seconds: float) -> None:
+        assert self.experiments is not None
+        try:
+            self.experiments(self.recorder, call, model, call.arguments, seconds, self._tell)
+        except KeyboardInterrupt:
+            self.recorder.gap("the rest of the experiments", "they were interrupted", "let them run to their end")
+        except Exception as error:
+            self.recorder.gap("the experiments", f"{type(error).__name__}: {error}", "please report it as a bug")
 
     def _tell(self, activity: str) -> None:
         self.activity = activity
@@ -240,6 +258,12 @@ class Session:
     def _cap_in_place(self, call: ActiveCall) -> None:
         """End the process where it stands: a hand-written loop has no frame of ours around it."""
         self.detach()
+        if self.experiments is not None and self.recorder.live:
+            self._measured = self._account()
+            step = call.kind == "loop" and call.arguments is not None
+            self._experiment_with_calls(1 / 2 if step else 1.0)
+            if step:
+                self._experiment(call, None, self._left)
         self._exit_capped()
 
     def _exit_capped(self) -> None:

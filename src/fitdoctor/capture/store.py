@@ -29,6 +29,7 @@ from fitdoctor.model import (
     HostSample,
     Inside,
     PyFunc,
+    Read,
     Site,
     Source,
     Steps,
@@ -54,18 +55,19 @@ CREATE TABLE epochs(call INT, epoch INT, start_ns INT, steps_end_ns INT, validat
 CREATE TABLE compiles(call INT, kind TEXT, name TEXT, start_ns INT, duration_ns INT, path TEXT, line INT, detail TEXT);
 CREATE TABLE pyfuncs(name TEXT, kind TEXT, path TEXT, line INT, count INT, wall_ns INT, cpu_ns INT,
                      PRIMARY KEY(name, kind, path, line));
+CREATE TABLE reads(call INT, path TEXT, line INT, symbol TEXT, count INT, total_ns INT, PRIMARY KEY(call, path, line));
 CREATE TABLE host(t_ns INT, data TEXT);
 CREATE TABLE trials(name TEXT, call INT, baseline TEXT, changed TEXT, detail TEXT);
 CREATE TABLE sources(path TEXT PRIMARY KEY, sha256 TEXT, text BLOB);
 CREATE TABLE gaps(what TEXT, reason TEXT, remedy TEXT, UNIQUE(what, reason));
 """
 
-_REPLACED = frozenset({"meta", "calls", "callbacks", "epochs", "pyfuncs", "sources"})
+_REPLACED = frozenset({"meta", "calls", "callbacks", "epochs", "pyfuncs", "reads", "sources"})
 """Tables whose rows are written again when they change; all others only grow."""
 
 _WIDTHS = {
     "meta": 2, "calls": 10, "steps": 12, "inside": 6, "drained": 4, "callbacks": 11, "epochs": 6, "compiles": 8,
-    "pyfuncs": 7, "host": 2, "trials": 5, "sources": 3, "gaps": 3,
+    "pyfuncs": 7, "reads": 6, "host": 2, "trials": 5, "sources": 3, "gaps": 3,
 }  # fmt: skip
 
 
@@ -257,4 +259,16 @@ def _read(db: sqlite3.Connection, path: str) -> Capture:
             for p, sha, text in rows("SELECT * FROM sources ORDER BY path")
         ),
         gaps=tuple(Gap(*row) for row in rows("SELECT * FROM gaps ORDER BY rowid")),
+        reads=tuple(
+            Read(call, Site(p, line, None, symbol), n, total)
+            for call, p, line, symbol, n, total in (rows(_READS) if _has(db, "reads") else ())
+        ),
     )
+
+
+_READS = "SELECT * FROM reads ORDER BY total_ns DESC"
+
+
+def _has(db: sqlite3.Connection, table: str) -> bool:
+    """Tell whether a capture, perhaps an older one, has a table."""
+    return db.execute("SELECT 1 FROM sqlite_master WHERE type='table' AND name=?", (table,)).fetchone() is not None

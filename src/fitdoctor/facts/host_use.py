@@ -29,6 +29,8 @@ class HostUse:
     """Share of the time the CPU quota held the process back."""
     reads: float | None
     """Bytes read from disk per second."""
+    crowding: float = 1.0
+    """Threads of the whole machine that want to run, per logical core; 1 while there is a core for each."""
 
 
 def establish(capture: Capture, training: Training) -> HostUse:
@@ -55,7 +57,14 @@ def establish(capture: Capture, training: Training) -> HostUse:
         swapped_in=_rate(first, last, seconds, "swap_in"),
         throttled=_rate(first.get("throttling") or {}, last.get("throttling") or {}, seconds, "throttled_s"),
         reads=_rate(first, last, seconds, "disk_read"),
+        crowding=_crowding(capture, samples),
     )
+
+
+def _crowding(capture: Capture, samples: Sequence[HostSample]) -> float:
+    cores = (capture.meta.get("environment") or {}).get("logical_cores")
+    loads = [float(sample.values["load"]) for sample in samples if sample.values.get("load") is not None]
+    return max(1.0, sum(loads) / len(loads) / float(cores)) if cores and loads else 1.0
 
 
 def _within(capture: Capture, training: Training) -> list[HostSample]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fitdoctor.facts import rows
+from fitdoctor.facts import host_reads, rows
 from fitdoctor.facts.training import Training
 from fitdoctor.model import PARTS, Call, Capture, Gap, Inside, Interval, Steps
 
@@ -46,11 +46,19 @@ def split(capture: Capture, training: Training, *, accelerator: bool) -> Split:
         every = rows.joined([steps for _, steps in seen])
         found = _in_graph(windows, rows.choose(every, rows.observed(every)), python_input=python_input)
     elif any(call.id in capture.drained for call, _ in seen):
-        awaited = training.kind == "fit" and training.info.get("async_callbacks") is False
-        found = _awaited(capture, seen) if awaited else _asynchronous(capture, seen)
+        reader = _reader(capture, training)
+        found = _awaited(capture, seen, reader) if reader else _asynchronous(capture, seen)
     else:
         found = _synchronous(training, seen)
     return _with_transfer(_with_rests(found, seen), accelerator=accelerator)
+
+
+def _reader(capture: Capture, training: Training) -> str:
+    """Say who waits for each step's results before the next step begins; nobody: an empty string."""
+    if training.kind == "fit":
+        return "a callback" if training.info.get("async_callbacks") is False else ""
+    line = host_reads.establish(capture, training).waiting
+    return f"line {line.site.line}" if line is not None else ""
 
 
 def _with_rests(found: Split, seen: list[tuple[Call, Steps]]) -> Split:
@@ -243,8 +251,8 @@ def _typical(samples: list[float]) -> Interval:
     return rows.means({"device": kept}, [1.0] * len(kept))["device"]
 
 
-def _awaited(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
-    """Split steps of an asynchronous backend whose results a callback reads before the next step begins."""
+def _awaited(capture: Capture, seen: list[tuple[Call, Steps]], reader: str) -> Split:
+    """Split steps of an asynchronous backend whose results somebody reads before the next step begins."""
     every = rows.joined([steps for _, steps in seen])
     chosen = rows.choose(every, rows.observed(every))
     columns = _columns(chosen)
@@ -265,9 +273,9 @@ def _awaited(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
     how = {
         **_HOW,
         "input": "time blocked asking for the next batch",
-        "compute": "from the launch until a callback had read the step's results, without the launch",
+        "compute": f"from the launch until {reader} had read the step's results, without the launch",
         "host": "time to launch the step",
-        "sync": "not told from compute: a callback waits for each step's results",
+        "sync": f"not told from compute: {reader} waits for each step's results",
     }
     gaps = {"host": _INLINE} if inline else {}
     if inline:

@@ -22,7 +22,7 @@ HICCUP = 0.05
 
 _WORK = frozenset(PARTS) - {"input", "callbacks"}
 
-_DISJOINT = frozenset({"callbacks", "epoch callbacks"})
+_DISJOINT = frozenset({"callbacks", "epoch callbacks", "short calls"})
 """Fixes to these remove different work each, so their shares add up; elsewhere they multiply."""
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import rows
+from fitdoctor.facts.short_calls import ShortCalls
 from fitdoctor.model import Call, CallbackTime, Capture, Compile, Epoch, Gap, Interval, Site, Steps
 
 ONE_OFF = ("imports", "set-up", "compiling")
@@ -58,7 +59,7 @@ class Training:
         return f"{self.kind} at {self.site}" if self.site else self.kind
 
 
-def establish(capture: Capture) -> Training:
+def establish(capture: Capture, short: ShortCalls) -> Training:
     """Choose the group with the largest projected time; what the others cost is kept in `elsewhere`."""
     groups = _groups(capture.calls)
     projected = [each for group in groups if (each := _project(capture, group)) is not None]
@@ -70,7 +71,8 @@ def establish(capture: Capture) -> Training:
     one_off = {phase: float(capture.account.get(phase, 0.0)) for phase in ONE_OFF}
     # What the script does between the calls of a loop happens once per call, not once per run.
     one_off["set-up"] = max(0.0, one_off["set-up"] - between)
-    elsewhere = {**one_off, **leader.elsewhere, "other calls": others}
+    one_off["compiling"] = max(0.0, one_off["compiling"] - short.compiling_s)
+    elsewhere = {**one_off, **leader.elsewhere, "other calls": others, "short calls": short.total_s}
     return replace(leader, elsewhere={name: value for name, value in elsewhere.items() if value > 0})
 
 

@@ -6,6 +6,7 @@ was; what is compared is run in turns (ABBA), so that drift hits both alike.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import math
@@ -18,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from fitdoctor.errors import CannotRun
-from fitdoctor.lab import experiments
+from fitdoctor.lab import calls, experiments
+from fitdoctor.lab.beside import JittedStep
 from fitdoctor.lab.job import Job
 from fitdoctor.lab.snapshot import Snapshot
 from fitdoctor.probes import account as acc
@@ -29,6 +31,9 @@ TIGHT = 0.02
 FEWEST_PAIRS, MOST_PAIRS = 3, 12
 LEAST_SECONDS = 1.0
 """With less time than this left, no experiment is begun."""
+FELT = 0.01
+"""A share of the step smaller than this is not worth an experiment."""
+BESIDE = "Python beside the device"
 _PAIRS_EXPECTED = 4
 """Blocks that the shortest comparison takes: both sides to warm up, both to measure."""
 
@@ -55,6 +60,12 @@ class Comparison:
 
 def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
     """Run the experiments that could change the diagnosis of this run, within `seconds`."""
+    if call.kind == "loop":
+        _run_loop(recorder, call, arguments, seconds, tell)
+        return
+    if call.kind != "fit":
+        _run_call(recorder, call, model, arguments, seconds, tell)
+        return
     deadline = time.monotonic() + seconds
     seen = _seen(recorder, call)
     todo = sorted(modules(), key=lambda module: -module.worth(seen))
@@ -83,20 +94,67 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
 
 
 def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float) -> None:
-    try:
+    with _as_gap(recorder, module.NAME):
         comparisons = list(module.comparisons(job, seen))
         for place, comparison in enumerate(comparisons):
             left = deadline - time.monotonic()
             if left < _PAIRS_EXPECTED * job.block_seconds:
                 raise CannotRun("the budget was used up before it was complete", do="give it more time with --budget")
             _compare(recorder, call, comparison, time.monotonic() + left / (len(comparisons) - place))
+
+
+def _run_call(
+    recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]
+) -> None:
+    """Make a short call in turns with what could stand in its place."""
+    deadline = time.monotonic() + seconds
+    name = f"{call.kind} at {call.site}"
+    tell(f"experiment: {name}")
+    with _as_gap(recorder, name):
+        if seconds < LEAST_SECONDS:
+            raise CannotRun("the budget was used up before it", do="give it more time with --budget")
+        with calls.prepared(model):
+            short = calls.ShortCall(model, call.kind, *arguments)
+            others = short.alternatives()
+            for place, (other, function) in enumerate(others.items()):
+                if not short.agree(function):
+                    continue
+                until = time.monotonic() + (deadline - time.monotonic()) / (len(others) - place)
+                detail = {"unit": "ns per call", "samples": call.info.get("samples", 0) / call.count}
+                comparison = Comparison(other, calls.timed(function), calls.timed(short.as_is), detail)
+                _compare(recorder, call, comparison, until)
+
+
+def _run_loop(recorder: Recorder, call: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
+    """Run the step of a hand-written loop beside Python's work, where the loop waits for its results."""
+    seen = _seen(recorder, call)
+    python_ns = (seen.shares["loop"] + seen.shares["fetch"]) * seen.step_ns
+    if seen.shares["sync"] < FELT or python_ns < FELT * seen.step_ns:
+        return
+    tell(f"experiment: {BESIDE}")
+    with _as_gap(recorder, BESIDE):
+        if seconds < LEAST_SECONDS:
+            raise CannotRun("the budget was used up before it", do="give it more time with --budget")
+        deadline = time.monotonic() + seconds
+        function, args, kwargs = arguments
+        step = JittedStep(function, args, kwargs)
+        step.prepare(python_ns)
+        detail = {"python_ns": python_ns}
+        _compare(recorder, call, Comparison(BESIDE, step.overlapped, step.in_turns, detail), deadline)
+
+
+@contextlib.contextmanager
+def _as_gap(recorder: Recorder, name: str) -> Iterator[None]:
+    """Turn what keeps an experiment from running into a gap."""
+    try:
+        yield
     except CannotRun as error:
-        recorder.gap(f"experiment: {module.NAME}", error.problem, error.do or "none: it does not apply here")
+        recorder.gap(f"experiment: {name}", error.problem, error.do or "none: it does not apply here")
     except Exception as error:
         # Not the message: frameworks put the values of arrays into it.
         where = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
-        recorder.gap(f"experiment: {module.NAME}", f"this job does not run so: {reason}", "try it in the script")
+        recorder.gap(f"experiment: {name}", f"this job does not run so: {reason}", "try it in the script")
 
 
 def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: float) -> None:

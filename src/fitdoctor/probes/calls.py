@@ -7,6 +7,9 @@ from typing import Any
 
 from fitdoctor.model import Site
 
+MANY = 10
+"""So many short calls from one line are a loop of them."""
+
 
 class CapReached(BaseException):
     """Enough was observed: unwinds `fit` up to our own frame, never further."""
@@ -17,8 +20,8 @@ class ActiveCall:
 
     __slots__ = (
         "arguments", "begun_ns", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info",
-        "kind", "last_result", "op_by_op", "parent", "shared", "site", "start_ns", "steady", "step", "step_start_ns",
-        "steps_at_iterator", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
+        "kind", "last_result", "model", "op_by_op", "parent", "shared", "site", "start_ns", "steady", "step",
+        "step_start_ns", "steps_at_iterator", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
     )  # fmt: skip
 
     def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
@@ -46,8 +49,11 @@ class ActiveCall:
         self.steps_end_ns: int | None = None
         self.validation_ns = 0
         self.last_result: Any = None
-        self.arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-        """What a `fit` that will be cut short was called with: the lab trains with it."""
+        self.arguments: tuple[Any, ...] | None = None
+        """What a `fit` that will be cut short was called with, or the jitted step of a loop with its arguments: the lab
+        trains with it."""
+        self.model: Any = None
+        """The model of a short call that the lab may make again."""
         self.warmth = [0]
         """Steps its train function has run so far, shared by all calls that use the same function."""
 

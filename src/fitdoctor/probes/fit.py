@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable
 from threading import get_ident
@@ -18,6 +19,10 @@ from fitdoctor.probes.install import OWN_FOLDER, ImportWatch, Patches, hide, use
 from fitdoctor.probes.steps import Tracker
 
 TRAINERS = {"tensorflow": "TensorFlowTrainer", "jax": "JAXTrainer", "torch": "TorchTrainer"}
+
+
+SMALL_BYTES = 4_000_000
+"""An input no larger than this may be kept until the end of a capped run."""
 
 
 class FitProbe:
@@ -149,6 +154,8 @@ class FitProbe:
         if call is None:
             return original(model, *args, **kwargs)
         call.info.setdefault("backend", self.backend)
+        if kind in ("predict", "evaluate"):
+            self._note_short(call, model, args, kwargs)
         try:
             result = original(model, *args, **kwargs)
         except BaseException as error:
@@ -159,6 +166,18 @@ class FitProbe:
         if tracker.on_step is not None:
             tracker.on_step(call)
         return result
+
+    def _note_short(self, call: ActiveCall, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note how many samples a call gets; keep a small input where the lab may make the call again."""
+        samples, size = _samples(args[0] if args else kwargs.get("x"))
+        if samples is None:
+            return
+        call.info["samples"] = call.info.get("samples", 0) + samples
+        place = 1 if call.kind == "predict" else 2
+        batch_size = args[place] if len(args) > place else kwargs.get("batch_size")
+        call.info["batch_size"] = None if batch_size is None else _int(batch_size, 0)
+        if self.tracker.on_step is not None and size <= SMALL_BYTES:
+            call.model, call.arguments = model, (args, kwargs)
 
     def _train_on_batch(self, original: Any) -> Callable[..., Any]:
         tracker, account = self.tracker, self.account
@@ -366,6 +385,21 @@ def _plan(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     plan["validates"] = given.get("validation_data") is not None or bool(given.get("validation_split"))
     plan["validation_freq"] = _int(given.get("validation_freq"), 1)
     return plan
+
+
+def _samples(x: Any) -> tuple[int | None, int]:
+    """Return the samples in arrays given to a call, and about how many bytes they are; None for other inputs."""
+    first = x
+    while isinstance(first, (list, tuple, dict)) and first:
+        first = next(iter(first.values())) if isinstance(first, dict) else first[0]
+    shape = getattr(first, "shape", None)
+    try:
+        samples = int(shape[0]) if shape is not None else None
+        each = getattr(first, "dtype", None)
+        size = functools.reduce(operator.mul, map(int, shape or ()), getattr(each, "itemsize", None) or 8)
+    except (TypeError, ValueError, IndexError):
+        return None, 0
+    return samples, size
 
 
 def _int(value: Any, default: int) -> int:

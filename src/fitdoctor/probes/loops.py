@@ -275,7 +275,12 @@ class LoopProbe:
         finally:
             self._running.pop()
         if id(function) in self._training:
+            if loop is not None and tracker.on_step is not None:
+                # Only while it may be decided that enough was seen: nothing is kept alive for longer.
+                loop.arguments = function, args, kwargs
             self.mark("jax.jit", user_site(3), compiled=True, backend="jax")
+            if loop is not None:
+                loop.arguments = None
         return result
 
     def _drainer(self, backend: str) -> Drainer | None:

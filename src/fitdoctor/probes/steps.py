@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, cast
 
 from fitdoctor.model import Site, Steps
 from fitdoctor.probes import account as acc
-from fitdoctor.probes.calls import ActiveCall
+from fitdoctor.probes.calls import MANY, ActiveCall
 from fitdoctor.probes.recorder import Recorder
 
 OWN_ROWS = 1000
@@ -167,6 +167,10 @@ class Tracker:
         if not self.stack and self.loop is None and call.kind in ("fit", "train_on_batch"):
             account.rebase(acc.REST)
 
+    def repeated(self) -> list[ActiveCall]:
+        """Return the last of many short calls from one line, for each line whose calls can be made again."""
+        return [last for count, last in self._sites.values() if count >= MANY and last.model is not None]
+
     def save(self, call: ActiveCall) -> None:
         """Write the newest version of the call's row."""
         self.recorder.put("calls", call.id, call.row())
@@ -318,6 +322,8 @@ class Tracker:
 
     def compiled(self) -> None:
         """Note a trace or a compilation: the step that is running is no steady one."""
+        if self.stack and self.fitting is None:
+            return  # inside a `predict` beside the loop, whose time is no part of a step
         if self.resting and self.recorder.mine():
             self._complete()
         self.compiles += 1
