@@ -32,8 +32,9 @@ lint: venv  ## ruff
 types: venv  ## mypy
 	$(BIN)/mypy
 
-unit: venv  ## pytest
-	$(BIN)/python -m pytest
+unit: venv  ## pytest: two tests at a time, but those that compare times with the truth one after the other
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/truth
+	$(BIN)/python -m pytest tests/truth
 
 demo: venv  ## diagnose a slow example
 	@mkdir -p build

@@ -69,11 +69,23 @@ def establish(capture: Capture, short: ShortCalls) -> Training:
     others = sum(each.whole_s for each in projected if each is not leader)
     between = leader.elsewhere.get("between calls", 0.0)
     one_off = {phase: float(capture.account.get(phase, 0.0)) for phase in ONE_OFF}
+    endless = leader.kind != "fit" and (capture.meta.get("exit") or {}).get("reason") == "capped"
+    if endless:
+        # A loop of unknown length: what is paid once is not weighed against the few steps that were watched.
+        one_off = dict.fromkeys(ONE_OFF, 0.0)
+        leader = replace(leader, gaps=(*leader.gaps, _LENGTH))
     # What the script does between the calls of a loop happens once per call, not once per run.
     one_off["set-up"] = max(0.0, one_off["set-up"] - between)
     one_off["compiling"] = max(0.0, one_off["compiling"] - short.compiling_s)
     elsewhere = {**one_off, **leader.elsewhere, "other calls": others, "short calls": short.total_s}
     return replace(leader, elsewhere={name: value for name, value in elsewhere.items() if value > 0})
+
+
+_LENGTH = Gap(
+    "the length of the loop",
+    "it was cut short and the script does not say: savings are of its steps, without what is paid once",
+    "let it run to its end: --whole",
+)
 
 
 def _groups(calls: Sequence[Call]) -> list[tuple[Call, ...]]:
