@@ -56,14 +56,15 @@ class Bare:
 
     def block(self, seconds: float = 0.1) -> float:
         """Return nanoseconds per element."""
-        count = spent = 0
+        count = spent = begun = 0
         while spent < seconds * 1e9:
             start = time.perf_counter_ns()
             pulled = sum(1 for _ in zip(range(_AT_ONCE), self._elements, strict=False))
             spent += time.perf_counter_ns() - start
             count += pulled
             if pulled < _AT_ONCE:
-                if count == 0:
+                begun += 1
+                if count == 0 and begun > 1:
                     raise CannotRun("the generator is used up: it cannot be begun anew")
                 self._elements = iter(self._begin())
         return spent / count
