@@ -22,6 +22,6 @@ def test_it_begins_anew_wherever_a_block_ends(length: int) -> None:
 def test_one_that_cannot_be_begun_anew_says_so() -> None:
     once = iter(range(10))
     bare = Bare(lambda: once)
+    bare.block(0.001)
     with pytest.raises(CannotRun, match="used up"):
-        for _ in range(2):
-            bare.block(0.001)
+        bare.block(0.001)
