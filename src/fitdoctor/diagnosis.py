@@ -65,6 +65,8 @@ def judge(rule: Rule, facts: Resolver) -> list[Outcome]:
         sites = list(dict.fromkeys(rule.locate(source))) if source is not None else []
         return _measured(rule, facts, sites, source)
     except MissingEvidence as error:
+        if error.gap.remedy == Gap.DOES_NOT_APPLY:
+            return [NotApplicable(rule.name, error.gap.reason)]
         return [Unknown(rule.name, error.gap), *_suspicions(rule, sites, error.gap)]
     except Exception as error:  # a rule must not take the other answers down with it
         reason = f"the rule failed: {type(error).__name__}: {error}"

@@ -150,7 +150,7 @@ def notes(seen: Seen) -> tuple[str, ...]:
         said += [_gap_note(gap) for gap in (*seen.training.gaps, *seen.model.gaps.values())]
     elif seen.gap is not None:
         said.append(_gap_note(seen.gap))
-    said += [_gap_note(gap) for gap in seen.capture.gaps]
+    said += [_gap_note(gap) for gap in seen.capture.gaps if gap.remedy != Gap.DOES_NOT_APPLY]
     ended = seen.capture.meta.get("exit") or {}
     if ended.get("reason") in ("exception", "signal"):
         said.append(f"The script ended early ({ended['reason']}): this is what was seen until then.")

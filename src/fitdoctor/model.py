@@ -97,6 +97,9 @@ class Gap:
     reason: str
     remedy: str
 
+    DOES_NOT_APPLY = "none: it does not apply here"
+    """The remedy of a question that does not arise on this run."""
+
 
 # --- the capture: raw signals, as the probes recorded them -------------------------------------------
 

@@ -23,6 +23,7 @@ from fitdoctor.lab import calls, experiments
 from fitdoctor.lab.beside import JittedStep
 from fitdoctor.lab.job import Job
 from fitdoctor.lab.snapshot import Snapshot
+from fitdoctor.model import Gap
 from fitdoctor.probes import account as acc
 from fitdoctor.probes.recorder import Recorder
 
@@ -149,7 +150,7 @@ def _as_gap(recorder: Recorder, name: str) -> Iterator[None]:
     try:
         yield
     except CannotRun as error:
-        recorder.gap(f"experiment: {name}", error.problem, error.do or "none: it does not apply here")
+        recorder.gap(f"experiment: {name}", error.problem, error.do or Gap.DOES_NOT_APPLY)
     except Exception as error:
         # Not the message: frameworks put the values of arrays into it.
         where = traceback.extract_tb(error.__traceback__)[-1]

@@ -36,7 +36,7 @@ class ShortCall:
         self.given: dict[str, Any] = {**dict(zip(_NAMES[kind], args, strict=False)), **kwargs}
         for name in _UNLIKE:
             if self.given.get(name) is not None:
-                raise CannotRun(f"it is called with {name}, which no other call takes")
+                raise CannotRun(f"it is called with {name}, which no other call takes", do="try model(x) in the script")
 
     def as_is(self) -> Any:
         """Make the call as the script does."""

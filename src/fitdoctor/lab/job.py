@@ -114,7 +114,10 @@ class Job:
 
             first = next(self.loader(), None)
             if first is None:
-                raise CannotRun("the data is used up: it gave no batch when it was begun anew")
+                raise CannotRun(
+                    "the data is used up: it gave no batch when it was begun anew",
+                    do="try it with data that can be read twice",
+                )
             self._batch = tree.map_structure(lambda leaf: leaf if leaf is None else ops.convert_to_numpy(leaf), first)
         return self._batch
 
@@ -153,7 +156,7 @@ class Job:
         """Return how many executions the user's arrays are long enough for."""
         found = len(self.given["y"]) // (self.batch_rows * (self.own.steps_per_execution or 1)) - self._warm
         if found < 1:
-            raise CannotRun("the arrays are too short for a block")
+            raise CannotRun("the arrays are too short for a block", do="try it in the script")
         return found
 
     def _slices(self, steps: int, *, sparse: bool) -> dict[str, Any]:
@@ -266,7 +269,10 @@ class _Timer:
     def per_execution(self) -> float:
         ends = self._ends
         if len(ends) <= self._warm:
-            raise CannotRun("the block ended before it had begun: a callback stops the training")
+            raise CannotRun(
+                "the block ended before it had begun: a callback stops the training",
+                do="try it in the script without that callback",
+            )
         return (ends[-1] - ends[self._warm - 1]) / (len(ends) - self._warm)
 
 

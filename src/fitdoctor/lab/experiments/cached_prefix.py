@@ -103,7 +103,7 @@ def _filled(dataset: Any, size: int) -> Any:
         if time.monotonic() - start > FILL_SECONDS / 2:
             break
     if count == 0:
-        raise CannotRun("the pipeline gave no element")
+        raise CannotRun("the pipeline gave no element", do="try it with data that can be read twice")
     cached = dataset.take(count).cache()
     for _ in cached:
         pass

@@ -40,7 +40,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
                 {"unit": "ns per element", **bare.site},
             )  # fmt: skip
             return
-    raise CannotRun("the generator was made before it could be seen")
+    raise CannotRun("the generator was made before it could be seen", do="start the script with fitdoctor run")
 
 
 class Bare:
@@ -65,6 +65,9 @@ class Bare:
             if pulled < _AT_ONCE:
                 begun += 1
                 if count == 0 and begun > 1:
-                    raise CannotRun("the generator is used up: it cannot be begun anew")
+                    raise CannotRun(
+                        "the generator is used up: it cannot be begun anew",
+                        do="try it with data that can be read twice",
+                    )
                 self._elements = iter(self._begin())
         return spent / count

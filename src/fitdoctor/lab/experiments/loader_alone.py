@@ -37,7 +37,9 @@ class Puller:
             except StopIteration:
                 begun += 1
                 if begun > 1 and count == 0:
-                    raise CannotRun("the data is used up: it cannot be begun anew") from None
+                    raise CannotRun(
+                        "the data is used up: it cannot be begun anew", do="try it with data that can be read twice"
+                    ) from None
                 self._batches = self._begin()
                 continue
             spent += time.perf_counter_ns() - start
