@@ -97,6 +97,11 @@ def _block_sums(table: Floats, length: int) -> Floats:
     return sums
 
 
+def paired(before: Sequence[float], after: Sequence[float]) -> Interval:
+    """Return `after` over `before`, each block compared with its neighbour: what else happens hits both alike."""
+    return median([late / max(early, 1e-9) for early, late in zip(before, after, strict=False)])
+
+
 def median(values: Sequence[float] | Any) -> Interval:
     """Return the median with its bootstrap range."""
     import numpy as np

@@ -106,9 +106,6 @@ def _alternatives(capture: Capture, ids: frozenset[int]) -> tuple[Alternative, .
     found = []
     for trial in capture.trials:
         if trial.call in ids and trial.baseline_ns and trial.changed_ns:
-            before, after = rows.median(trial.baseline_ns), rows.median(trial.changed_ns)
-            ratio = Interval.around(
-                (after.low / max(before.high, 1e-9), after.mid / max(before.mid, 1e-9), after.high / before.low)
-            )
+            ratio = rows.paired(trial.baseline_ns, trial.changed_ns)
             found.append(Alternative(trial.name, ratio, len(trial.changed_ns)))
     return tuple(sorted(found, key=lambda each: each.ratio.mid))

@@ -27,7 +27,7 @@ class Trials:
         """
         for trial in self.trials:
             if trial.name == name and trial.baseline_ns and trial.changed_ns:
-                return _ratio(trial), trial
+                return rows.paired(trial.baseline_ns, trial.changed_ns), trial
         for gap in self.gaps:
             if gap.what == f"experiment: {experiment or name}":
                 raise MissingEvidence(gap)
@@ -37,12 +37,6 @@ class Trials:
             else "the lab did not try it on this job"
         )
         raise MissingEvidence(Gap(f"trial {name}", why, remedy))
-
-
-def _ratio(trial: Trial) -> Interval:
-    """Compare each block with its neighbour of the other kind: what the machine does meanwhile hits both alike."""
-    pairs = zip(trial.baseline_ns, trial.changed_ns, strict=False)
-    return rows.median([after / max(before, 1e-9) for before, after in pairs])
 
 
 @dataclass(frozen=True, slots=True)

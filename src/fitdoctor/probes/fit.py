@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import operator
 import sys
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
 from fitdoctor.probes import account as acc
-from fitdoctor.probes import inputs
+from fitdoctor.probes import asked, inputs
 from fitdoctor.probes.callback_list import CallbackListProbe
 from fitdoctor.probes.calls import ActiveCall, CapReached
 from fitdoctor.probes.drain import Drainer, light
@@ -81,7 +80,7 @@ class FitProbe:
             call = tracker.begin("fit", user_site(), acc.SETUP)
             if call is None:
                 return original(model, *args, **kwargs)
-            call.info.update(_plan(args, kwargs), backend=self.backend, model=type(model).__name__)
+            call.info.update(asked.plan(args, kwargs), backend=self.backend, model=type(model).__name__)
             if tracker.on_step is not None:
                 call.arguments = args, kwargs
             try:
@@ -169,13 +168,13 @@ class FitProbe:
 
     def _note_short(self, call: ActiveCall, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note how many samples a call gets; keep a small input where the lab may make the call again."""
-        samples, size = _samples(args[0] if args else kwargs.get("x"))
+        samples, size = asked.samples(args[0] if args else kwargs.get("x"))
         if samples is None:
             return
         call.info["samples"] = call.info.get("samples", 0) + samples
         place = 1 if call.kind == "predict" else 2
         batch_size = args[place] if len(args) > place else kwargs.get("batch_size")
-        call.info["batch_size"] = None if batch_size is None else _int(batch_size, 0)
+        call.info["batch_size"] = None if batch_size is None else asked.whole(batch_size, 0)
         if self.tracker.on_step is not None and size <= SMALL_BYTES:
             call.model, call.arguments = model, (args, kwargs)
 
@@ -193,7 +192,7 @@ class FitProbe:
                 loop = tracker.begin_loop(user_site(), "train_on_batch", marker="train_on_batch", backend=self.backend)
                 if loop is None:
                     return original(model, *args, **kwargs)
-                loop.info.update(_of_model(model), compiled=not getattr(model, "run_eagerly", False))
+                loop.info.update(asked.of_model(model), compiled=not getattr(model, "run_eagerly", False))
             account.enter(acc.LOOP)
             self._time_train_function(model, loop)
             try:
@@ -228,7 +227,7 @@ class FitProbe:
             self._adopted = call, depth
             if self._unclaimed is not None:
                 self._describe(call, self._unclaimed)
-        call.info.update(_of_model(model))
+        call.info.update(asked.of_model(model))
         call.steps_per_row = call.info["steps_per_execution"]
         self._time_train_function(model, call)
         return call
@@ -370,74 +369,3 @@ class FitProbe:
 
         excluded = traceback_utils._EXCLUDED_PATHS
         self.patches.set(traceback_utils, "_EXCLUDED_PATHS", type(excluded)([*excluded, OWN_FOLDER]))
-
-
-def _plan(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Read from the arguments of `fit` what the user asked for."""
-    names = ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    plan: dict[str, Any] = {
-        "epochs": _int(given.get("epochs"), 1),
-        "verbose": str(given.get("verbose", "auto")),
-    }
-    if given.get("initial_epoch"):
-        plan["initial_epoch"] = _int(given["initial_epoch"], 0)
-    plan["validates"] = given.get("validation_data") is not None or bool(given.get("validation_split"))
-    plan["validation_freq"] = _int(given.get("validation_freq"), 1)
-    return plan
-
-
-def _samples(x: Any) -> tuple[int | None, int]:
-    """Return the samples in arrays given to a call, and about how many bytes they are; None for other inputs."""
-    first = x
-    while isinstance(first, (list, tuple, dict)) and first:
-        first = next(iter(first.values())) if isinstance(first, dict) else first[0]
-    shape = getattr(first, "shape", None)
-    try:
-        samples = int(shape[0]) if shape is not None else None
-        each = getattr(first, "dtype", None)
-        size = functools.reduce(operator.mul, map(int, shape or ()), getattr(each, "itemsize", None) or 8)
-    except (TypeError, ValueError, IndexError):
-        return None, 0
-    return samples, size
-
-
-def _int(value: Any, default: int) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        return default
-
-
-def _metrics(model: Any) -> list[str]:
-    """Name the metrics that `compile` was given: kept by Keras until the first batch shows what they are for."""
-    given = getattr(getattr(model, "_compile_metrics", None), "_user_metrics", None)
-    flat = given if isinstance(given, (list, tuple)) else list((given or {}).values()) if given else []
-    return [str(getattr(each, "name", each)) for each in flat]
-
-
-def _loss(model: Any) -> str | None:
-    """Name the loss, where there is one."""
-    given = getattr(model, "loss", None)
-    if given is None or isinstance(given, (list, tuple, dict)):
-        return None
-    return given if isinstance(given, str) else str(getattr(given, "__name__", type(given).__name__))
-
-
-def _of_model(model: Any) -> dict[str, Any]:
-    """Read from the model what was really compiled."""
-    info: dict[str, Any] = {
-        "run_eagerly": bool(getattr(model, "run_eagerly", False)),
-        "jit_compile": bool(getattr(model, "jit_compile", False)),
-        "steps_per_execution": int(getattr(model, "steps_per_execution", 1) or 1),
-        "optimizer": type(getattr(model, "optimizer", None)).__name__,
-        "metrics": _metrics(model),
-        "loss": _loss(model),
-        "dtype": str(getattr(model, "dtype", None)),
-        "custom_train_step": not type(model).train_step.__module__.startswith("keras."),
-    }
-    try:
-        info["parameters"] = int(model.count_params())
-    except Exception:
-        info["parameters"] = None
-    return info

@@ -311,8 +311,8 @@ class Tracker:
             self.resting = False
             account = self.account
             account.settle()
-            self.rested_steps += self._rested
             if self._rested and self._raw_of is not None:
+                self.rested_steps += self._rested * self._raw_of.steps_per_row
                 totals = account.totals[:6]
                 # What came after the last of them is the next step's.
                 totals[acc.LOOP] -= account.last - self._rested_ns

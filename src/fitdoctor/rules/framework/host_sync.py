@@ -39,7 +39,6 @@ from collections.abc import Iterator
 
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts import rows
 from fitdoctor.facts.device_use import DeviceUse
 from fitdoctor.facts.host_reads import HostReads, ReadLine
 from fitdoctor.facts.host_use import HostUse
@@ -47,7 +46,7 @@ from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site, Trial
+from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
 _METHODS = frozenset({"item", "numpy", "block_until_ready"})
@@ -140,18 +139,13 @@ def measure(
     if devices is not None:
         return [_cost(line, model, _gain_beside_a_gpu(model, most, host), None)]
     # On a CPU, Python beside the computing slows it down: nobody knows how much without trying.
-    ratio = _paired(trials.ratio(TRIAL, experiment=TRIAL)[1])
+    ratio, _ = trials.ratio(TRIAL, experiment=TRIAL)
     gain = Interval(*((1 - each) * model.step.mid for each in (ratio.high, ratio.mid, ratio.low))).clip(0.0, most)
     return [_cost(line, model, gain, ratio)]
 
 
 def _beside(model: StepModel) -> float:
     return sum(model.parts[part].mid for part in _BESIDE)
-
-
-def _paired(trial: Trial) -> Interval:
-    """Return the step's time with Python beside it over its time in turns, pair by pair as they were run."""
-    return rows.median([after / before for before, after in zip(trial.baseline_ns, trial.changed_ns, strict=True)])
 
 
 def _gain_beside_a_gpu(model: StepModel, most: float, host: HostUse | None) -> Interval:

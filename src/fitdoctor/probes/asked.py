@@ -1,0 +1,79 @@
+"""What the user asked for: read from the arguments of a call and from the compiled model, never from the data."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+
+def plan(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Read from the arguments of `fit` what the user asked for."""
+    names = ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    plan: dict[str, Any] = {
+        "epochs": whole(given.get("epochs"), 1),
+        "verbose": str(given.get("verbose", "auto")),
+    }
+    if given.get("initial_epoch"):
+        plan["initial_epoch"] = whole(given["initial_epoch"], 0)
+    plan["validates"] = given.get("validation_data") is not None or bool(given.get("validation_split"))
+    plan["validation_freq"] = whole(given.get("validation_freq"), 1)
+    return plan
+
+
+def samples(x: Any) -> tuple[int | None, int]:
+    """Return the samples in arrays given to a call, and about how many bytes they are; None for other inputs."""
+    first = x
+    while isinstance(first, (list, tuple, dict)) and first:
+        first = next(iter(first.values())) if isinstance(first, dict) else first[0]
+    shape = getattr(first, "shape", None)
+    try:
+        samples = int(shape[0]) if shape is not None else None
+        each = getattr(first, "dtype", None)
+        size = functools.reduce(operator.mul, map(int, shape or ()), getattr(each, "itemsize", None) or 8)
+    except (TypeError, ValueError, IndexError):
+        return None, 0
+    return samples, size
+
+
+def whole(value: Any, default: int) -> int:
+    """Return a whole number, or the default where it is none."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return default
+
+
+def _metrics(model: Any) -> list[str]:
+    """Name the metrics that `compile` was given: kept by Keras until the first batch shows what they are for."""
+    given = getattr(getattr(model, "_compile_metrics", None), "_user_metrics", None)
+    flat = given if isinstance(given, (list, tuple)) else list((given or {}).values()) if given else []
+    return [str(getattr(each, "name", each)) for each in flat]
+
+
+def _loss(model: Any) -> str | None:
+    """Name the loss, where there is one."""
+    given = getattr(model, "loss", None)
+    if given is None or isinstance(given, (list, tuple, dict)):
+        return None
+    return given if isinstance(given, str) else str(getattr(given, "__name__", type(given).__name__))
+
+
+def of_model(model: Any) -> dict[str, Any]:
+    """Read from the model what was really compiled."""
+    info: dict[str, Any] = {
+        "run_eagerly": bool(getattr(model, "run_eagerly", False)),
+        "jit_compile": bool(getattr(model, "jit_compile", False)),
+        "steps_per_execution": int(getattr(model, "steps_per_execution", 1) or 1),
+        "optimizer": type(getattr(model, "optimizer", None)).__name__,
+        "metrics": _metrics(model),
+        "loss": _loss(model),
+        "dtype": str(getattr(model, "dtype", None)),
+        "custom_train_step": not type(model).train_step.__module__.startswith("keras."),
+    }
+    try:
+        info["parameters"] = int(model.count_params())
+    except Exception:
+        info["parameters"] = None
+    return info
