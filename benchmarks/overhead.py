@@ -1,7 +1,7 @@
 """What observing costs per step, measured in turns with not observing, beside what others cost.
 
-Run it with `make bench-overhead`; `--pairs N` for a quicker look, `--json FILE` to keep the numbers.  The bound is the
-product's own: at most 20 µs or 0.5 % per step in `--whole` mode.
+Run it with `make bench-overhead`; `--seconds N` for a quicker look, `--json FILE` to keep the numbers.  The bound is
+the product's own: at most 20 µs or 0.5 % per step in `--whole` mode.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 HERE = Path(__file__).parent
 BOUND_US, BOUND_FRACTION = 20.0, 0.005
+STEP_SECONDS = {"small": 0.002, "large": 0.05}
 
 
 def command(observer: str, worker: list[str], folder: Path) -> list[str]:
@@ -33,8 +35,8 @@ def command(observer: str, worker: list[str], folder: Path) -> list[str]:
     return [sys.executable, *worker]
 
 
-def measure(observer: str, backend: str, size: str, pairs: int) -> dict[str, list[float]] | str:
-    """Run one worker; return its paired block times, or why it could not run."""
+def measure(observer: str, backend: str, size: str, pairs: int) -> dict[str, Any] | str:
+    """Run one worker; return its paired times, or why it could not run."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         result = folder / "result.json"
@@ -49,30 +51,50 @@ def measure(observer: str, backend: str, size: str, pairs: int) -> dict[str, lis
         return dict(json.loads(result.read_text()))
 
 
-def difference(runs: list[dict[str, list[float]]]) -> tuple[float, float, float]:
-    """Return the mean difference of paired blocks over several processes, with its 95 % interval.
+def centre(rows: np.ndarray) -> float:
+    """Return the mean without the tenth at either end: what else the machine does hits single steps hard."""
+    cut = len(rows) // 10
+    return float(np.sort(rows)[cut : len(rows) - cut].mean())
 
-    Within a process the fifths at both ends are left out: what else the machine does hits single blocks.  Processes
-    are drawn again, then pairs within each: two runs of the same differ by more than their own pairs tell.
+
+def cost(differences: np.ndarray, rare: np.ndarray) -> float:
+    """Return the mean cost of a step: of ordinary steps and of those with a look, each as often as it was."""
+    share = float(rare.mean())
+    return (1 - share) * centre(differences[~rare]) + (share * centre(differences[rare]) if share else 0.0)
+
+
+def difference(runs: list[dict[str, Any]]) -> tuple[float, float, float]:
+    """Return the mean cost of a step over several processes, in seconds, with its 95 % interval.
+
+    Processes are drawn again, then stretches of neighbouring pairs within each: two runs of the same differ by more
+    than their own pairs tell, and so do neighbours less than strangers.
     """
-
-    def centre(rows: np.ndarray) -> float:
-        cut = len(rows) // 5
-        return float(np.sort(rows)[cut : len(rows) - cut].mean())
-
-    pairs = [np.array(run["seen"]) - np.array(run["plain"]) for run in runs]
+    stretches = []
+    for run in runs:
+        pairs = np.array(run["seen"]) - np.array(run["plain"])
+        pieces = min(50, len(pairs))
+        rare = np.array(run["rare"])
+        beside = run["beside"] * float(np.mean(run["plain"]))
+        stretches.append((np.array_split(pairs, pieces), np.array_split(rare, pieces), beside))
     rng = np.random.default_rng(0)
-    means = []
-    for _ in range(2000):
-        chosen = [pairs[i] for i in rng.integers(0, len(pairs), len(pairs))]
-        means.append(np.mean([centre(each[rng.integers(0, len(each), len(each))]) for each in chosen]))
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(low), float(np.mean([centre(each) for each in pairs])), float(high)
+
+    def mean(draw: bool) -> float:
+        found = []
+        for number in rng.integers(0, len(runs), len(runs)) if draw else range(len(runs)):
+            pairs, rare, beside = stretches[number]
+            chosen = rng.integers(0, len(pairs), len(pairs)) if draw else range(len(pairs))
+            found.append(
+                cost(np.concatenate([pairs[i] for i in chosen]), np.concatenate([rare[i] for i in chosen])) + beside
+            )
+        return float(np.mean(found))
+
+    low, high = np.percentile([mean(draw=True) for _ in range(1000)], [2.5, 97.5])
+    return float(low), mean(draw=False), float(high)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=12, help="pairs of blocks per process")
+    parser.add_argument("--seconds", type=float, default=40, help="of steps per process")
     parser.add_argument("--processes", type=int, default=3, help="processes per line")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     parser.add_argument("--only", help="only lines of this observer")
@@ -85,7 +107,7 @@ def main() -> int:
     found = []
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; "
-        f"{args.processes} processes a line, {args.pairs} pairs of blocks each"
+        f"{args.processes} processes a line, {args.seconds:.0f} s of steps each"
     )
     print(f"{'observer':12} {'backend':11} {'step':>9}   {'cost per step, 95 % interval':32} {'of the step':>22}")
     for observer, backend, size in lines:
@@ -97,7 +119,8 @@ def main() -> int:
         if observer == "traceml" and importlib.util.find_spec("traceml_ai") is None:
             print(f"{observer:12} {backend:11} not installed: pip install traceml-ai")
             continue
-        runs = [measure(observer, backend, size, args.pairs) for _ in range(args.processes)]
+        pairs = round(args.seconds / STEP_SECONDS[size] / 2)
+        runs = [measure(observer, backend, size, pairs) for _ in range(args.processes)]
         failed = next((run for run in runs if isinstance(run, str)), None)
         if failed is not None:
             print(f"{observer:12} {backend:11} could not run: {failed}")
@@ -115,7 +138,7 @@ def main() -> int:
         found.append(
             {
                 "observer": observer, "backend": backend, "step_ms": step * 1e3, "us": [low, mid, high],
-                "fraction": [flow, fmid, fhigh], "verdict": verdict, "blocks": times,
+                "fraction": [flow, fmid, fhigh], "verdict": verdict, "beside": [run["beside"] for run in times],
             }
         )  # fmt: skip
     if args.json:

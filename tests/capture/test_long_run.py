@@ -6,6 +6,7 @@ import pytest
 
 from fitdoctor import facts
 from fitdoctor.facts.step_model import StepModel
+from fitdoctor.model import Steps
 from tests.conftest import Doctor
 
 STEPS = 100_000
@@ -44,3 +45,46 @@ def test_memory_and_file_stay_small(doctor: Doctor) -> None:
     assert len(capture.steps[1].step) < 90_000, "rows are joined once there are many"
     assert facts.resolve(capture).get(StepModel).step.mid > 0
     print(f"{grown_kib / 1024:.1f} MiB more memory, capture {seen.capture_path.stat().st_size / 1e6:.1f} MB")
+
+
+RESTED_SCRIPT = """
+import sys
+import time
+
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(3)
+x = np.random.default_rng(0).random((32 * 200, 16), "float32")
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(64, "relu"), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+
+
+class EnoughSeen(keras.callbacks.Callback):
+    def on_train_begin(self, logs=None):
+        self.start = time.monotonic()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if time.monotonic() - self.start > 9:
+            self.model.stop_training = True
+
+
+history = model.fit(x, x[:, :1], batch_size=32, epochs=1000, verbose=0, callbacks=[EnoughSeen()])
+print(len(history.epoch))
+"""
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
+def test_short_steps_rest_and_all_are_counted(doctor: Doctor, backend: str) -> None:
+    seen = doctor.run("--whole", "--quiet", str(doctor.script(RESTED_SCRIPT)), backend=backend)
+    assert seen.code == 0, seen.err
+    steps = seen.capture.steps[1]
+    assert int(steps.count.sum()) == 200 * int(seen.out.split()[0]), "no step is lost"
+    rested = (steps.flags & Steps.RESTED) != 0
+    assert steps.count[rested].sum() > 0
+    # The rested steps are the same steps: they take about as long as those that were watched (a wide margin).
+    watched = (steps.flags == 0) & (steps.count > 0)
+    mean = [float(steps.wall_ns[which].sum() / steps.count[which].sum()) for which in (rested, watched)]
+    assert mean[0] == pytest.approx(mean[1], rel=0.5)
+    assert not seen.capture.gaps or all("failed" not in gap.reason for gap in seen.capture.gaps)

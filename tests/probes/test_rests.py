@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from fitdoctor.probes.fetch import timed
 from fitdoctor.probes.fit import FitProbe
 from fitdoctor.probes.install import Patches
 from fitdoctor.probes.recorder import Recorder
-from fitdoctor.probes.steps import SEEN_NS, UNSTEADY_STEPS, Tracker
+from fitdoctor.probes.rests import SEEN_NS, Drawn
+from fitdoctor.probes.steps import UNSTEADY_STEPS, Tracker
 
 FETCH_NS, RUN_NS, LOOP_NS = 300_000, 600_000, 100_000
 STEP_NS = FETCH_NS + RUN_NS + LOOP_NS
+TICK_NS = 1_000_000_000
 WALL, FLAGS, COUNT = 5, 11, 3
 
 
@@ -39,6 +42,12 @@ class Kept:
         self.steps += rows.get("steps", [])
 
 
+class Model:
+    """Stands in for Keras's: somewhere to look the train function up."""
+
+    train_function: Any
+
+
 class Training:
     """A `fit` on the clock of the test: every step takes 1 ms."""
 
@@ -49,18 +58,30 @@ class Training:
         self.tracker = Tracker(self.recorder)
         if capped:
             self.tracker.on_step = lambda call: None
-        patches = Patches(self.recorder)
-        fit = FitProbe(self.tracker, patches, lambda *_: None)
+        self.patches = Patches(self.recorder)
+        fit = FitProbe(self.tracker, self.patches, lambda *_: None)
         call = self.tracker.begin("fit", None, acc.SETUP)
         assert call is not None
         self.call: ActiveCall = call
-        self.call.warmth = [UNSTEADY_STEPS]
-        self.call.info["backend"] = "torch"
-        self.run = fit.timed_run(lambda *_: self.passes(RUN_NS))
-        self.end = CallbackListProbe(self.tracker, patches, lambda _: None, lambda: None).batch_end(lambda *_: None)
+        self.call.info.update(backend="torch", steps_per_epoch=20_000)
+        self.model = Model()
+        self.model.train_function = self.own = lambda *_: self.passes(RUN_NS)
+        fit._time_train_function(self.model, call)
+        self.call.warmth[0] = UNSTEADY_STEPS
+
+        class CallbackList:
+            def on_train_batch_end(self, batch: int, logs: Any = None) -> None: ...
+
+        self.callbacks = CallbackList()
+        self.own_end = CallbackList.on_train_batch_end
+        probe = CallbackListProbe(self.tracker, self.patches, lambda _: None, lambda: None)
+        self.patches.wrap(CallbackList, "on_train_batch_end", probe.batch_end, every_step=True)
 
     def passes(self, nanoseconds: int) -> None:
+        ticks = self.clock.now // TICK_NS
         self.clock.now += nanoseconds * self.factor
+        if self.clock.now // TICK_NS > ticks:
+            self.tracker.wake()
 
     def batches(self) -> Any:
         while True:
@@ -68,15 +89,24 @@ class Training:
             yield None
 
     def epoch(self, number: int, steps: int) -> None:
-        self.tracker.loop_started(self.call, number)
-        self.tracker.account.switch(acc.LOOP)
+        self.begin(number)
         fetch = timed(self.batches(), self.tracker)
         for _ in range(steps):
+            next(self.drawn)
             next(fetch)
-            self.run(None)
-            self.passes(LOOP_NS)
-            self.end(None, 0, None)
+            self.step()
         self.tracker.loop_ended(self.call)
+
+    def step(self) -> None:
+        self.model.train_function(None)
+        self.passes(LOOP_NS)
+        self.callbacks.on_train_batch_end(0, None)
+
+    def begin(self, number: int) -> None:
+        self.tracker.loop_started(self.call, number)
+        self.tracker.account.switch(acc.LOOP)
+        self.call.drawn = Drawn()
+        self.drawn = self.call.drawn.through(itertools.count())
 
     def rows(self) -> list[tuple[Any, ...]]:
         self.recorder.flush()
@@ -133,26 +163,69 @@ def test_short_epochs_fall_into_both() -> None:
     assert sum(row[COUNT] for row in late) > 500
 
 
+def until_it_rests(training: Training) -> None:
+    training.epoch(0, 4_000)
+    training.begin(1)
+    while not training.tracker.resting:
+        next(training.drawn)
+        training.step()
+
+
+def test_hooks_are_gone_in_a_rest_and_come_back() -> None:
+    training = Training()
+    until_it_rests(training)
+    assert training.model.train_function is training.own
+    assert type(training.callbacks).on_train_batch_end is training.own_end
+    training.tracker.wake()
+    assert training.model.train_function is not training.own
+    assert type(training.callbacks).on_train_batch_end is not training.own_end
+    training.tracker.loop_ended(training.call)
+    training.patches.undo()
+    assert type(training.callbacks).on_train_batch_end is training.own_end
+
+
+def test_what_the_user_put_in_place_meanwhile_stays() -> None:
+    training = Training()
+    until_it_rests(training)
+    training.model.train_function = mine = lambda *_: None
+    training.tracker.wake()
+    assert training.model.train_function is mine
+
+
+def test_hooks_do_not_come_back_after_the_observation_was_ended_in_a_rest() -> None:
+    training = Training()
+    until_it_rests(training)
+    training.patches.undo()
+    training.tracker.wake()
+    assert type(training.callbacks).on_train_batch_end is training.own_end
+
+
 def test_a_compilation_ends_the_rest_and_stands_alone() -> None:
     training = Training()
     tracker = training.tracker
-    training.epoch(0, 4_000)
-    tracker.loop_started(training.call, 1)
-    tracker.account.switch(acc.LOOP)
-    while not tracker.resting:
-        training.run(None)
-        training.end(None, 0, None)
+    until_it_rests(training)
     for _ in range(10):
-        training.run(None)
-        training.end(None, 0, None)
+        next(training.drawn)
+        training.step()
+    next(training.drawn)
     tracker.compiled()
-    training.passes(5_000_000_000)
-    training.run(None)
-    training.end(None, 0, None)
+    training.clock.now += 5_000_000_000
+    training.step()
     tracker.loop_ended(training.call)
-    warm_up = [row for row in training.rows() if row[FLAGS] & Steps.WARMUP]
-    assert [row[WALL] for row in warm_up] == [5_000_000_000 + RUN_NS]
-    assert [row[WALL] for row in training.rows() if row[FLAGS] == Steps.RESTED][-1] == 10 * RUN_NS
+    rows = training.rows()
+    assert [row[WALL] for row in rows if row[FLAGS] & Steps.WARMUP] == [5_000_000_000 + RUN_NS + LOOP_NS]
+    last = [row for row in rows if row[FLAGS] == Steps.RESTED][-1]
+    assert (last[COUNT], last[WALL]) == (10, 10 * (RUN_NS + LOOP_NS))
+
+
+def test_steps_are_counted_as_they_are_drawn() -> None:
+    drawn = Drawn()
+    steps = drawn.through(iter("abc"))
+    assert drawn.count == 0
+    assert next(steps) == "a"
+    assert drawn.count == 1
+    assert list(steps) == ["b", "c"]
+    assert drawn.count == 3
 
 
 @pytest.mark.parametrize("training", [Training(capped=True), Training(step_factor=20)], ids=["capped", "long steps"])
@@ -160,3 +233,15 @@ def test_capped_runs_and_long_steps_never_rest(training: Training) -> None:
     training.epoch(0, 5_000)
     assert training.tracker.rested_steps == 0
     assert counted(training.rows(), 0)[0] == 5_000
+
+
+def test_no_step_is_lost_where_something_is_compiled_after_the_last() -> None:
+    training = Training()
+    until_it_rests(training)
+    for _ in range(10):
+        next(training.drawn)
+        training.step()
+    before = training.tracker.steady_steps
+    training.tracker.compiled()
+    training.tracker.loop_ended(training.call)
+    assert training.tracker.steady_steps == before + 10

@@ -32,7 +32,7 @@ from fitdoctor.probes.host import environment
 from fitdoctor.units import duration
 
 POLL_SECONDS = 0.5
-SETTLED_SECONDS, SETTLED_POLL_SECONDS = 15.0, 2.0
+SETTLED_SECONDS, SETTLED_POLL_SECONDS = 15.0, 4.0
 """A run that goes on for long is looked at less often: looking takes time from a machine that is fully used."""
 
 

@@ -324,7 +324,9 @@ class Session:
             (1 - rested) * awake + rested * asleep
             for awake, asleep in zip(
                 own_cost.per_step_ns(fetches=fetches),
-                own_cost.per_step_ns(fetches=fetches, resting=True) if rested else (0.0, 0.0),
+                own_cost.per_step_ns(fetches=fetches, resting=True, keeps=tracker.drain is not None)
+                if rested
+                else (0.0, 0.0),
                 strict=True,
             )
         )

@@ -50,8 +50,8 @@ class CallbackListProbe:
         wrap(CallbackList, "on_epoch_begin", self._on_epoch_begin)
         wrap(CallbackList, "on_epoch_end", self._on_epoch_end)
         wrap(CallbackList, "on_train_end", self._on_train_end)
-        wrap(CallbackList, "on_train_batch_end", self.batch_end)
-        wrap(python_utils, "pythonify_logs", self.sync)
+        wrap(CallbackList, "on_train_batch_end", self.batch_end, every_step=True)
+        wrap(python_utils, "pythonify_logs", self.sync, every_step=True)
 
     def end(self, call: ActiveCall) -> None:
         """Leave the callbacks of a call as they were."""

@@ -19,8 +19,8 @@ class ActiveCall:
     """One call of `fit`, `evaluate`, … or one hand-written loop, while it runs."""
 
     __slots__ = (
-        "arguments", "begun_ns", "compiles", "count", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop", "info",
-        "kind", "last_result", "model", "op_by_op", "parent", "shared", "site", "start_ns", "steady", "step",
+        "arguments", "begun_ns", "compiles", "count", "drawn", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop",
+        "info", "kind", "last_result", "model", "op_by_op", "parent", "shared", "site", "start_ns", "steady", "step",
         "step_start_ns", "steps_at_iterator", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
     )  # fmt: skip
 
@@ -49,6 +49,8 @@ class ActiveCall:
         self.steps_end_ns: int | None = None
         self.validation_ns = 0
         self.last_result: Any = None
+        self.drawn: Any = None
+        """Counts the epoch's steps (`rests.Drawn`), where they pass through our hands."""
         self.arguments: tuple[Any, ...] | None = None
         """What a `fit` that will be cut short was called with, or the jitted step of a loop with its arguments: the lab
         trains with it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from collections.abc import Callable
 from threading import get_ident
@@ -15,6 +16,7 @@ from fitdoctor.probes.calls import ActiveCall, CapReached
 from fitdoctor.probes.drain import Drainer, light
 from fitdoctor.probes.fetch import TimedIterable
 from fitdoctor.probes.install import OWN_FOLDER, ImportWatch, Patches, hide, user_site
+from fitdoctor.probes.rests import Drawn
 from fitdoctor.probes.steps import Tracker
 
 TRAINERS = {"tensorflow": "TensorFlowTrainer", "jax": "JAXTrainer", "torch": "TorchTrainer"}
@@ -43,6 +45,11 @@ class FitProbe:
         self._unclaimed: Any = None
         """The iterator of a `fit` that was called before our hooks were there (see `_begin_training`)."""
         self._adopted: tuple[ActiveCall, int] | None = None
+        self._model: Any = None
+        """The model that a `fit` trains."""
+        self._unhooked: tuple[Any, Any] | None = None
+        """Keras's own train function, as it is called in rests, and ours."""
+        tracker.rests.hooks += [patches.rest, self._rest]
 
     def attach(self, watch: ImportWatch) -> None:
         """Wait for Keras."""
@@ -68,7 +75,7 @@ class FitProbe:
         wrap(trainer, "test_on_batch", lambda original: self._short(original, "test_on_batch"))
         wrap(trainer, "predict_on_batch", lambda original: self._short(original, "predict_on_batch"))
         # `train_on_batch` and friends turn results into numbers under this name.
-        wrap(module, "pythonify_logs", self.callbacks.sync)
+        wrap(module, "pythonify_logs", self.callbacks.sync, every_step=True)
 
     def _fit(self, original: Any) -> Callable[..., Any]:
         tracker, account = self.tracker, self.account
@@ -97,6 +104,7 @@ class FitProbe:
                 self.callbacks.end(call)
                 if call in tracker.stack:
                     tracker.end(call, depth)
+                self._model = self._unhooked = None
                 for function in list(self.after_fit):
                     function()
 
@@ -238,6 +246,7 @@ class FitProbe:
         if adopted is not None:
             self.callbacks.end(adopted[0])
             self.tracker.end(*adopted)
+            self._model = self._unhooked = None
             for function in list(self.after_fit):
                 function()
 
@@ -253,6 +262,20 @@ class FitProbe:
             model.train_function = function
         warmth = function.fitdoctor_warmth
         call.warmth = warmth
+        self._model = model
+
+    def _rest(self, resting: bool) -> None:
+        """Let Keras call its own train function, or ours again; where results must be kept, ours stays."""
+        # Into the model's own dictionary: Keras's tracking of attributes is not meant for other threads.
+        attributes = vars(self._model) if self._model is not None and self._drainer is None else {}
+        function: Any = attributes.get("train_function")
+        if resting and getattr(function, "fitdoctor_probe", None) is self:
+            own = function.fitdoctor_original
+            own = getattr(own, "keras_own", own)
+            self._unhooked = own, function
+            attributes["train_function"] = own
+        elif not resting and self._unhooked is not None and function is self._unhooked[0]:
+            attributes["train_function"] = self._unhooked[1]
 
     def timed_run(self, original: Any) -> Any:
         """Wrap a train function so that the time inside it is told from the loop's."""
@@ -346,8 +369,7 @@ class FitProbe:
             steps = original(iterator)
             call = tracker.fitting
             if call is None or not call.in_loop or not self.recorder.mine():
-                yield from steps
-                return
+                return steps
             if self.backend != "tensorflow" and "_get_iterator" not in vars(iterator):
                 make = iterator._get_iterator
                 # On the object: gone with it, and nothing else of its class is touched.
@@ -356,11 +378,11 @@ class FitProbe:
             try:
                 first = next(steps)
             except StopIteration:
-                return
+                return steps
             finally:
                 account.leave()
-            yield first
-            yield from steps
+            call.drawn = Drawn()
+            return call.drawn.through(itertools.chain((first,), steps))
 
         return _enumerate_iterator
 

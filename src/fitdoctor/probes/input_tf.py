@@ -31,7 +31,7 @@ EARLY_READS = 40
 """After so many readings the clocks run in bursts."""
 BURST_STEPS = 16
 BURST_NS = 20_000_000
-BURST_EVERY_NS = 1_000_000_000
+BURST_EVERY_NS = 2_000_000_000
 
 
 class _Making(threading.local):

@@ -14,6 +14,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import threading
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,9 +57,16 @@ class Patches:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._undo: list[tuple[Any, str, Any, Any]] = []
+        self._rests: list[tuple[Any, str, Any, Any]] = []
+        self._lock = threading.Lock()
 
-    def wrap(self, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> bool:
-        """Replace `owner.name` by `make(original)`; a name that does not exist becomes a gap."""
+    def wrap(
+        self, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]], *, every_step: bool = False
+    ) -> bool:
+        """Replace `owner.name` by `make(original)`; a name that does not exist becomes a gap.
+
+        `every_step`: a step passes through it, so it is taken away in rests.
+        """
         original = vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name, None)
         if original is None:
             where = getattr(owner, "__name__", repr(owner))
@@ -72,6 +80,8 @@ class Patches:
         functools.update_wrapper(wrapper, original)
         setattr(owner, name, wrapper)
         self._undo.append((owner, name, original, wrapper))
+        if every_step:
+            self._rests.append((owner, name, original, wrapper))
         return True
 
     def set(self, owner: Any, name: str, value: Any) -> None:
@@ -79,13 +89,26 @@ class Patches:
         self._undo.append((owner, name, getattr(owner, name), value))
         setattr(owner, name, value)
 
+    def rest(self, resting: bool) -> None:
+        """Take away what every step passes through, or put it back; on any thread."""
+        with self._lock:
+            for owner, name, original, ours in self._rests:
+                _exchange(owner, name, *((ours, original) if resting else (original, ours)))
+
     def undo(self) -> None:
         """Put back everything that is still ours, newest first."""
-        while self._undo:
-            owner, name, original, ours = self._undo.pop()
-            current = vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name, None)
-            if current is ours:
-                setattr(owner, name, original)
+        with self._lock:
+            self._rests.clear()
+            while self._undo:
+                owner, name, original, ours = self._undo.pop()
+                _exchange(owner, name, ours, original)
+
+
+def _exchange(owner: Any, name: str, old: Any, new: Any) -> None:
+    """Set an attribute if it is what it should be: what somebody else put there meanwhile stays."""
+    current = vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name, None)
+    if current is old:
+        setattr(owner, name, new)
 
 
 class _Notify(importlib.abc.Loader):

@@ -89,7 +89,7 @@ class LoopProbe:
 
     def _tensorflow(self) -> None:
         module = sys.modules["tensorflow.python.eager.polymorphic_function.polymorphic_function"]
-        self.patches.wrap(module.Function, "__call__", self._function_call)
+        self.patches.wrap(module.Function, "__call__", self._function_call, every_step=True)
 
     def _function_call(self, original: Any) -> Callable[..., Any]:
         tracker, account, running, training = self.tracker, self.account, self._running, self._training
@@ -127,7 +127,7 @@ class LoopProbe:
     def _keras_optimizer(self) -> None:
         from keras.src.optimizers.base_optimizer import BaseOptimizer
 
-        self.patches.wrap(BaseOptimizer, "apply", self._apply)
+        self.patches.wrap(BaseOptimizer, "apply", self._apply, every_step=True)
         self.patches.wrap(BaseOptimizer, "stateless_apply", self._stateless_apply)
 
     def _apply(self, original: Any) -> Callable[..., Any]:

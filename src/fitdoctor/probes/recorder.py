@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from fitdoctor.model import Gap, Steps
 from fitdoctor.probes.account import Account
 
-FLUSH_SECONDS = 1.0
-EARLY_FLUSHES, SETTLED_FLUSH_SECONDS = 60, 5.0
-"""A run that goes on for long is written less often."""
+TICK_SECONDS = 1.0
+EARLY_TICKS, SETTLED_TICKS = 60, 5
+"""Every tick writes what was seen; in a run that goes on for long, every fifth."""
 FULL_ROWS = 60_000
 """After so many rows of one call, several steps share a row: a week of training still fits in the file."""
 
@@ -43,6 +43,8 @@ class Recorder:
         self.samplers: list[Callable[[], Mapping[str, Any]]] = []
         """Called by the background thread at each flush; what they return becomes a host sample."""
         self.on_flush: list[Callable[[], None]] = []
+        self.on_tick: list[Callable[[], None]] = []
+        """Called once a second by the background thread."""
         self._rows: dict[str, list[Sequence[Any]]] = {}
         self._steps: list[tuple[int, ...]] = []
         self._replace: dict[str, dict[Any, Sequence[Any]]] = {}
@@ -103,9 +105,14 @@ class Recorder:
         self._thread.start()
 
     def _loop(self) -> None:
-        flushes = 0
-        while not self._stop.wait(FLUSH_SECONDS if flushes < EARLY_FLUSHES else SETTLED_FLUSH_SECONDS):
-            flushes += 1
+        ticks = 0
+        while not self._stop.wait(TICK_SECONDS):
+            ticks += 1
+            for hook in self.on_tick:
+                with contextlib.suppress(Exception):
+                    hook()
+            if ticks > EARLY_TICKS and ticks % SETTLED_TICKS:
+                continue
             for sampler in self.samplers:
                 try:
                     self.add("host", (self.clock(), json.dumps(sampler())))
@@ -178,7 +185,7 @@ class Recorder:
         """Forget everything in a forked child: the file belongs to the parent."""
         self.live = False
         self.sink = Nowhere()
-        self.samplers, self.on_flush = [], []
+        self.samplers, self.on_flush, self.on_tick = [], [], []
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._stop.set()
         self._thread = None

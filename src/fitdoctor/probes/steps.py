@@ -16,6 +16,7 @@ from fitdoctor.model import Site, Steps
 from fitdoctor.probes import account as acc
 from fitdoctor.probes.calls import MANY, ActiveCall
 from fitdoctor.probes.recorder import Recorder
+from fitdoctor.probes.rests import AWAKE_NS, FORGOTTEN_NS, Rests
 
 OWN_ROWS = 1000
 """So many calls from one line get a row each; later ones share the last row."""
@@ -23,11 +24,6 @@ UNSTEADY_STEPS = 2
 """The first steps of a train function pay for allocation, autotuning and cold caches."""
 FOLDED_ROWS = 256
 """What the hot path left behind between two flushes becomes at most so many rows: neighbours share one."""
-SHORT_STEP_NS = 10_000_000
-SEEN_STEPS, SEEN_NS = 1000, 3_000_000_000
-AWAKE_NS, REST_NS = 100_000_000, 900_000_000
-"""A run that is watched to its end and has steps so short that our hooks are felt: once so many steps were seen for so
-long, they are watched in turns with rests, in which steps are only counted."""
 _RAW: Final = len(acc.STEP_BUCKETS) + 1
 
 
@@ -81,17 +77,19 @@ class Tracker:
         """What the hot path left behind: after each step the totals of the step's buckets and the time."""
         self._raw_of: ActiveCall | None = None
         self._folding = threading.RLock()
+        self.rests = Rests(recorder.clock)
         self.resting = False
-        """Steps are only counted, for a while: hooks that run in every step let it pass."""
+        """Steps are only counted, for a while: hooks that run in every step are gone or let it pass."""
         self.rested_steps = 0
-        self._rested = self._rested_ns = 0
-        """Steps counted in this rest, and when the last of them ended."""
+        self._running_at_end = 0
+        """How many steps still ran when a rest was ended by a compilation, if they did not end since."""
         self.drain: Callable[[Any], None] | None = None
         """Waits for an asynchronous device, where there is one."""
         self._ids = 0
         self._sites: dict[tuple[str, Site | None], list[Any]] = {}
         self._extra_flags = 0
         recorder.on_flush.append(self.fold)
+        recorder.on_tick.append(self.wake)
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -200,6 +198,11 @@ class Tracker:
         """Note that the last batch of the epoch is done: what was spent since is no step."""
         account = self.account
         self._complete()
+        if self._running_at_end:
+            # What was compiled was no part of a step: the last one had ended with the rest.
+            with self._folding:
+                self._commit(call, account.marks, call.step_start_ns, self._running_at_end, Steps.RESTED)
+        call.drawn, self._running_at_end = None, 0
         if self.drain is not None and call.last_result is not None and call.step:
             self.settle_device(call)
         account.reclassify(acc.BETWEEN)
@@ -241,9 +244,7 @@ class Tracker:
         totals = account.totals
         now = account.clock()
         if self.resting and now < self._attention_ns:
-            self._rested += 1
-            self._rested_ns = now
-            return
+            return  # a hook that could not be taken away
         totals[account.stack[-1]] += now - account.last
         account.last = now
         if now < self._attention_ns:
@@ -257,8 +258,6 @@ class Tracker:
     def _attend(self, call: ActiveCall, now: int) -> None:
         """End a step that may not be an ordinary one: decide whether it was a steady one, look where looks are due."""
         if self.resting:
-            self._rested += 1
-            self._rested_ns = now
             self._complete()
         else:
             self._commit_one(call, now)
@@ -279,6 +278,7 @@ class Tracker:
 
     def _commit_one(self, call: ActiveCall, now: int) -> None:
         self.fold()
+        self._running_at_end = 0
         flags = self._extra_flags
         if self.compiles != call.compiles or call.warmth[0] < UNSTEADY_STEPS:
             flags |= Steps.WARMUP
@@ -292,32 +292,38 @@ class Tracker:
         """Return until when steps need no thought, and let them rest where they may."""
         if self.on_step is not None or call.warmth[0] < UNSTEADY_STEPS:
             return 0
-        if self.looks and self._due_ns != math.inf:
-            return self._due_ns
-        if call.kind != "fit":
-            return math.inf
-        # By the clock alone: short epochs fall into both.
-        phase = now % (AWAKE_NS + REST_NS)
-        if phase < AWAKE_NS:
-            return now + AWAKE_NS - phase
-        seen = self.steady_steps >= SEEN_STEPS and self.steady_ns >= SEEN_NS
-        self.resting = seen and self.steady_ns < SHORT_STEP_NS * self.steady_steps
-        self._rested, self._rested_ns = 0, now
-        return now + AWAKE_NS + REST_NS - phase
+        due = self._due_ns if self.looks else math.inf
+        # A probe that comes again soon is in the middle of something.
+        if call.kind != "fit" or due - now <= AWAKE_NS:
+            return due
+        rests = self.rests
+        if not rests.allowed(call, self.steady_steps, self.steady_ns):
+            return min(due, now + AWAKE_NS)
+        if now < rests.awake_until:
+            return min(due, rests.awake_until)
+        self.resting = True
+        rests.begin(call)
+        return now + FORGOTTEN_NS
 
-    def _complete(self) -> None:
-        """Make rows of all steps so far; only on the training thread."""
-        if self.resting:
-            self.resting = False
-            account = self.account
-            account.settle()
-            if self._rested and self._raw_of is not None:
-                self.rested_steps += self._rested * self._raw_of.steps_per_row
-                totals = account.totals[:6]
-                # What came after the last of them is the next step's.
-                totals[acc.LOOP] -= account.last - self._rested_ns
+    def wake(self) -> None:
+        """Watch for a while; called by the background thread."""
+        self.rests.awake_until = self.rests.clock() + AWAKE_NS
+        if self.resting and self.recorder.live:
+            self._attention_ns = 0
+            self.rests.end()
+
+    def _complete(self, running: int = 0) -> None:
+        """Make rows of all steps so far, of which so many still run; only on the training thread."""
+        call = self._raw_of
+        if self.resting and call is not None:
+            self.resting, self._running_at_end = False, running
+            self.rests.end()
+            now = self.account.settle()
+            rested = self.rests.rested(call) - running
+            if rested > 0:
+                self.rested_steps += rested * call.steps_per_row
                 with self._folding:
-                    self._commit(self._raw_of, totals, self._rested_ns, self._rested, Steps.RESTED)
+                    self._commit(call, self.account.totals[:6], now, rested, Steps.RESTED)
         self.fold()
 
     def compiled(self) -> None:
@@ -325,7 +331,7 @@ class Tracker:
         if self.stack and self.fitting is None:
             return  # inside a `predict` beside the loop, whose time is no part of a step
         if self.resting and self.recorder.mine():
-            self._complete()
+            self._complete(running=1)
         self.compiles += 1
         self._attention_ns = 0
 
