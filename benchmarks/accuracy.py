@@ -21,6 +21,7 @@ from typing import Any
 import accuracy_page
 import pairs
 from accuracy_page import Diagnosis, Found, Healthy, Row
+from fitdoctor.capture import store
 from fitdoctor.model import Interval
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
@@ -28,13 +29,16 @@ RAW = Path(__file__).resolve().parent.parent / "build" / "accuracy.json"
 
 
 def diagnose(script: Path) -> tuple[Diagnosis, dict[str, Any]]:
-    """Run a script under fitdoctor as a user would; return what it found, and what it says of the run."""
+    """Run a script under fitdoctor as a user would; return what it found, and what it says of the run and the lab."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # Neither the file's name nor its neighbours give the answer away.
         shutil.copy(script, folder / "train.py")
         done = subprocess.run(
-            [sys.executable, "-m", "fitdoctor", "run", "--quiet", "--json", "report.json", "train.py"],
+            [
+                *(sys.executable, "-m", "fitdoctor", "run", "--quiet"),
+                *("--json", "report.json", "--capture", "run.fitdoctor", "train.py"),
+            ],
             cwd=folder,
             env=pairs.environment(folder),
             capture_output=True,
@@ -46,7 +50,9 @@ def diagnose(script: Path) -> tuple[Diagnosis, dict[str, Any]]:
             last = (done.stderr.strip().splitlines() or ["no output"])[-1]
             return Diagnosis((), f"exit code {done.returncode}: {last[:200]}"), {}
         data = json.loads(report.read_text("utf-8"))
-    return Diagnosis(tuple(Found.read(each) for each in data["findings"])), data["run"]
+        lab = store.read_meta(folder / "run.fitdoctor").get("lab_time") or {}
+    spent = lab["spent_s"] / lab["given_s"] if lab.get("given_s", 0) > 0 else None
+    return Diagnosis(tuple(Found.read(each) for each in data["findings"]), lab_spent=spent), data["run"]
 
 
 def realised(name: str, truth: pairs.Truth, recorded: bool, count: int) -> tuple[Interval | None, str]:

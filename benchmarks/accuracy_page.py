@@ -38,6 +38,8 @@ class Diagnosis:
 
     findings: tuple[Found, ...]
     problem: str = ""
+    lab_spent: float | None = None
+    """What the experiments took of the time left for them, as a fraction; None without experiments."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class Summary:
     inside: tuple[int, int]
     median_error: float | None
     false_alarms: tuple[int, int]
+    lab_spent: float | None
+    """The most that the experiments took of the time left for them."""
     unanswered: int
     """Pairs without a prediction of their cause, or without a measured gain: in no error and no interval above."""
 
@@ -125,12 +129,14 @@ def summary(rows: Sequence[Row], healthy: Sequence[Healthy]) -> Summary:
     inside = [each.inside for each in rows if each.inside is not None]
     errors = [abs(each.error) for each in rows if each.error is not None]
     judged = [each for each in healthy if not each.diagnosis.problem]
+    spent = [each.diagnosis.lab_spent for each in (*rows, *healthy)]
     return Summary(
         right_first=(sum(each.right_first for each in rows), len(rows)),
         right_line=(sum(lines), len(lines)),
         inside=(sum(inside), len(inside)),
         median_error=statistics.median(errors) if errors else None,
         false_alarms=(sum(each.false_alarm for each in judged), len(judged)),
+        lab_spent=max((each for each in spent if each is not None), default=None),
         unanswered=len(rows) - len(inside),
     )
 
@@ -184,6 +190,7 @@ def _of(share: tuple[int, int]) -> str:
 
 def _summary(found: Summary) -> str:
     error = "nothing to judge" if found.median_error is None else units.percent(found.median_error)
+    spent = "no experiments" if found.lab_spent is None else units.percent(found.lab_spent)
     return "\n".join(
         [
             "| | result | wanted |",
@@ -194,6 +201,7 @@ def _summary(found: Summary) -> str:
             f"| realised saving inside the predicted interval | {_of(found.inside)} | at least 80 % |",
             f"| pairs without a prediction or a measured gain, in neither line above | {found.unanswered} | 0 |",
             f"| healthy scripts with a false alarm | {_of(found.false_alarms)} | 0 |",
+            f"| the most that experiments took of the time they had | {spent} | at most 110 % |",
         ]
     )
 

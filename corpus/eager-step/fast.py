@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras import layers
 
 SIZE = 20
-EPOCHS = 8
+EPOCHS = 4
 
 
 def make_drawings(count=4096, seed=0):

@@ -246,6 +246,39 @@ def test_ctrl_c_ends_the_script_and_shows_the_report(case: Case) -> None:
 
 @pytest.mark.framework
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_control_c_during_an_experiment_gives_the_report_of_what_is_known(case: Case, backend: str) -> None:
+    script = case.script("model.fit(x, y, epochs=100_000, verbose=0)")
+    capture = case.doctor.folder / "c.fitdoctor"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fitdoctor", "run", "--budget", "300", "--capture", str(capture), str(script)],
+        cwd=case.doctor.work,
+        env=case.doctor.env(backend),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stderr is not None
+    told = ""
+    for line in process.stderr:
+        told += line
+        if "experiment 2 of" in line:
+            break
+    else:
+        pytest.fail(f"no second experiment was begun:\n{told}")
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "One step" in out
+    assert "Traceback" not in err
+    found = store.read(capture)
+    assert found.trials, "the first experiment is known"
+    assert any(gap.what == "the rest of the experiments" for gap in found.gaps)
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_an_exception_in_a_callback_has_the_same_traceback(case: Case, backend: str) -> None:
     script = case.script(
         """

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from fitdoctor.lab import bench
+from fitdoctor.lab.experiments import half_precision
 from fitdoctor.lab.job import AS_IS, Job
 from fitdoctor.lab.snapshot import Snapshot
 from fitdoctor.probes.calls import ActiveCall
@@ -37,19 +38,29 @@ model.compile("adam", "mse", metrics=["mae"])
 x = np.random.default_rng(0).standard_normal((320, 16)).astype("float32")
 y = x[:, :1]
 model.fit(x, y, batch_size=32, epochs=1, verbose=0, callbacks=[Peek()])
-settings = model.jit_compile, model.steps_per_execution, model.run_eagerly, model.train_function, model._compile_metrics
+
+
+def settings():
+    return (
+        model.jit_compile, model.steps_per_execution, model.run_eagerly, model.train_function, model._compile_metrics,
+        [layer.dtype_policy.name for layer in model._flatten_layers()],
+    )  # fmt: skip
+
+
+own_settings = settings()
 
 recorder = Recorder(Nowhere(), time.perf_counter_ns())
 call = ActiveCall(1, "fit", None, None, 0)
 call.info.update(
     backend=keras.config.backend(), adapter="arrays", callbacks=["Peek", "Stop"], async_callbacks=False,
-    metrics=["mae"], run_eagerly=False,
+    metrics=["mae"], run_eagerly=False, dtype=model.dtype,
 )  # fmt: skip
 call.steady = 10
 recorder.account.totals[15] = 10_000_000
 recorder.account.totals[2] = 9_000_000
 
-# This is about what the lab leaves behind, not about how exactly it measures.
+# This is about what the lab leaves behind, not about how exactly it measures, nor about what this processor can.
+half_precision.best = lambda backend: "mixed_bfloat16"
 bench.MOST_PAIRS = bench.FEWEST_PAIRS
 Job.block.__defaults__ = (AS_IS, 0.05)
 modules = bench.modules
@@ -64,15 +75,12 @@ told = []
 start = time.monotonic()
 bench.run(recorder, call, model, arguments, 120.0, told.append)
 spent = time.monotonic() - start
-after = (
-    model.jit_compile, model.steps_per_execution, model.run_eagerly, model.train_function, model._compile_metrics
-)  # fmt: skip
 print(
     json.dumps(
         {
             "differs": before.differs(),
-            "settings": [one is other or one == other for one, other in zip(settings, after, strict=True)],
-            "trials": [row[0] for row in recorder._rows.get("trials", [])],
+            "settings": [one is other or one == other for one, other in zip(own_settings, settings(), strict=True)],
+            "trials": {row[0]: json.loads(row[3]) for row in recorder._rows.get("trials", [])},
             "gaps": [[what, reason] for what, reason in recorder._gaps],
             "told": told,
             "spent": spent,

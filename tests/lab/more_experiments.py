@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from fitdoctor.lab import bench
-from fitdoctor.lab.experiments import cached_prefix, float32, generator_alone, sparse_targets
+from fitdoctor.lab.experiments import cached_prefix, float32, generator_alone, parallel_calls, sparse_targets, workers
 from fitdoctor.lab.job import AS_IS, Job
 from fitdoctor.lab.snapshot import Snapshot
 from fitdoctor.probes.calls import ActiveCall
@@ -19,6 +19,7 @@ from fitdoctor.probes.install import ImportWatch, Patches
 from fitdoctor.probes.recorder import Nowhere, Recorder
 
 KIND = sys.argv[1]
+ADAPTERS = {"arrays": "arrays", "loader": "DataLoader"}
 
 recorder = Recorder(Nowhere(), time.perf_counter_ns())
 watch = ImportWatch(recorder)
@@ -42,6 +43,12 @@ def samples():
 
 if KIND == "arrays":
     arguments = ((x, y), {"batch_size": 32, "epochs": 3})
+elif KIND == "loader":
+    import torch
+
+    pairs = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
+    order = torch.Generator().manual_seed(1)
+    arguments = ((torch.utils.data.DataLoader(pairs, batch_size=32, shuffle=True, generator=order),), {"epochs": 3})
 elif KIND == "generator":
     spec = (tf.TensorSpec((16,), tf.float64), tf.TensorSpec((8,), tf.float64))
     data = tf.data.Dataset.from_generator(samples, output_signature=spec).batch(32)
@@ -51,13 +58,15 @@ else:
     data = data.shuffle(640).batch(32).map(lambda a, b: (a * 2, b)).prefetch(1)
     arguments = ((data,), {"epochs": 3})
 model.fit(*arguments[0], epochs=1, verbose=0, **({"batch_size": 32} if KIND == "arrays" else {}))
+if KIND == "loader":
+    drawn = order.get_state()
 settings = model.train_function, model._compile_metrics, model._compile_loss, keras.config.floatx()
 
 call = ActiveCall(1, "fit", None, None, 0)
 call.info.update(
-    backend=keras.config.backend(), adapter="arrays" if KIND == "arrays" else "tf.data", callbacks=[], epochs=3,
+    backend=keras.config.backend(), adapter=ADAPTERS.get(KIND, "tf.data"), callbacks=[], epochs=3,
     metrics=["accuracy"], run_eagerly=False, loss=model.loss, dtype=str(model.dtype),
-    **({} if KIND == "arrays" else describe_dataset(data)),
+    **({} if KIND in ADAPTERS else describe_dataset(data)),
 )  # fmt: skip
 call.steady = 10
 recorder.account.totals[15] = 10_000_000
@@ -66,16 +75,18 @@ recorder.account.totals[2] = 9_000_000
 # This is about whether they run and what they leave behind, not about how exactly they measure.
 bench.MOST_PAIRS = bench.FEWEST_PAIRS
 Job.block.__defaults__ = (AS_IS, 0.05)
-chosen = (cached_prefix, float32, generator_alone, sparse_targets)
+chosen = (workers,) if KIND == "loader" else (cached_prefix, float32, generator_alone, parallel_calls, sparse_targets)
 bench.modules = lambda: iter(chosen)
 
 before = Snapshot(model)
 bench.run(recorder, call, model, arguments, 120.0, lambda text: None)
+reordered = ["the loader's order"] if KIND == "loader" and (drawn != order.get_state()).any() else []
 after = model.train_function, model._compile_metrics, model._compile_loss, keras.config.floatx()
 print(
     json.dumps(
         {
-            "differs": before.differs(),
+            "differs": before.differs()
+            + (["order"] if KIND == "loader" and (drawn != order.get_state()).any() else []),
             "settings": [one is other or one == other for one, other in zip(settings, after, strict=True)],
             "trials": {row[0]: json.loads(row[4]) for row in recorder._rows.get("trials", [])},
             "gaps": [[what, reason] for what, reason in recorder._gaps],

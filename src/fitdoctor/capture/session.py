@@ -11,7 +11,7 @@ import importlib.metadata
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,7 @@ class Session:
             exit={"code": None, "signal": None, "reason": "running"},
         )
         self._host()
+        recorder.settles = self.mode != "capped"
         if self.mode == "capped":
             self.tracker.on_step = self._check_cap
         time_imports(recorder, self.patches)
@@ -214,11 +215,21 @@ class Session:
         """End the process from inside our own frame of `fit`: no further line of the script runs."""
         self.detach()
         if self.experiments is not None and self.recorder.live:
-            self._measured = self._account()
-            self._experiment_with_calls(1 / 4 if call.arguments is not None else 1.0)
-            if call.arguments is not None:
-                self._experiment(call, model, self._left)
+            with self._lab():
+                self._experiment_with_calls(1 / 4 if call.arguments is not None else 1.0)
+                if call.arguments is not None:
+                    self._experiment(call, model, self._left)
         self._exit_capped()
+
+    @contextlib.contextmanager
+    def _lab(self) -> Iterator[None]:
+        """Close the account of what was watched, and note how long the experiments took of what was left for them."""
+        self._measured = self._account()
+        given, start = self._left, self.recorder.clock()
+        try:
+            yield
+        finally:
+            self.recorder.meta(lab_time={"given_s": given, "spent_s": (self.recorder.clock() - start) / 1e9})
 
     @property
     def _left(self) -> float:
@@ -259,11 +270,11 @@ class Session:
         """End the process where it stands: a hand-written loop has no frame of ours around it."""
         self.detach()
         if self.experiments is not None and self.recorder.live:
-            self._measured = self._account()
             step = call.kind == "loop" and call.arguments is not None
-            self._experiment_with_calls(1 / 2 if step else 1.0)
-            if step:
-                self._experiment(call, None, self._left)
+            with self._lab():
+                self._experiment_with_calls(1 / 2 if step else 1.0)
+                if step:
+                    self._experiment(call, None, self._left)
         self._exit_capped()
 
     def _exit_capped(self) -> None:

@@ -76,22 +76,18 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
     except CannotRun as error:
         _not_run(recorder, todo, error.problem, error.do)
         return
+    recorder.meta(lab={"state_bytes": snapshot.bytes})
     job = Job(model, str(call.info.get("backend")), *arguments, step_ns=seen.step_ns)
-    start = time.monotonic()
-    try:
-        for place, module in enumerate(todo):
-            left = deadline - time.monotonic()
-            if left < LEAST_SECONDS:
-                _not_run(recorder, todo[place:], "the budget was used up before it", "give it more time with --budget")
-                return
-            tell(f"experiment {place + 1} of {len(todo)}: {module.NAME}")
-            try:
-                _one(recorder, call, job, seen, module, time.monotonic() + left / (len(todo) - place))
-            finally:
-                snapshot.restore()
-    finally:
-        spent = time.monotonic() - start
-        recorder.meta(lab={"state_bytes": snapshot.bytes, "budget_s": seconds, "spent_s": spent})
+    for place, module in enumerate(todo):
+        left = deadline - time.monotonic()
+        if left < LEAST_SECONDS:
+            _not_run(recorder, todo[place:], "the budget was used up before it", "give it more time with --budget")
+            return
+        tell(f"experiment {place + 1} of {len(todo)}: {module.NAME}")
+        try:
+            _one(recorder, call, job, seen, module, time.monotonic() + left / (len(todo) - place))
+        finally:
+            snapshot.restore()
 
 
 def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float) -> None:

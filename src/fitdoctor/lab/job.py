@@ -46,6 +46,8 @@ class Variant:
     """Samples in the batch."""
     sparse: bool = False
     """Class numbers instead of one-hot targets, with the loss that takes them."""
+    precision: str | None = None
+    """What layers compute in, as a policy of Keras; their weights stay as they are."""
     arrays: bool = False
     """The user's own arrays, not the cached batch: what fetching them costs counts too."""
     idle: bool = False
@@ -88,19 +90,19 @@ class Job:
 
     # --- data -------------------------------------------------------------------------------------
 
-    def loader(self) -> Iterator[Any]:
-        """Begin the user's data anew, as the backend's trainer would fetch it, without the training."""
-        adapter = self._adapter()
+    def loader(self, x: Any = None) -> Iterator[Any]:
+        """Begin the user's data anew, or `x` in its place, as the backend's trainer would fetch it."""
+        adapter = self._adapter(x)
         if self.backend == "tensorflow":
             return iter(adapter.get_tf_dataset())
         if self.backend == "jax":
             return iter(adapter.get_jax_iterator())
         return iter(adapter.get_torch_dataloader())
 
-    def _adapter(self) -> Any:
+    def _adapter(self, x: Any = None) -> Any:
         from keras.src.trainers import data_adapters
 
-        given = self.given
+        given = self.given if x is None else {**self.given, "x": x}
         names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
         return data_adapters.get_data_adapter(
             **{name: given.get(name) for name in names}, shuffle=given.get("shuffle", True)
@@ -218,13 +220,15 @@ class Job:
             name: getattr(variant, name) if getattr(variant, name) is not None else getattr(self.own, name)
             for name in _SETTINGS
         }
-        key = (*settings.values(), variant.metrics, variant.sparse)
+        key = (*settings.values(), variant.metrics, variant.sparse, variant.precision)
         left = {name: vars(model)[name] for name in _LEFT_BEHIND if name in vars(model)}
+        policies: list[tuple[Any, Any]] = []
         try:
             for name, value in settings.items():
                 setattr(model, name, value)
             model._compile_metrics = self._metrics if variant.metrics else None
             model._compile_loss = self._loss_of(variant)
+            policies = _set_precision(model, variant.precision)
             if key not in self._functions:
                 model.make_train_function(force=True)
                 self._functions[key] = model.train_function
@@ -232,6 +236,8 @@ class Job:
             model.train_function = timer.run
             yield timer
         finally:
+            for layer, policy in policies:
+                layer.dtype_policy = policy
             for name in settings:
                 setattr(model, name, getattr(self.own, name))
             model._compile_metrics = self._metrics
@@ -291,7 +297,17 @@ def _await(backend: str, result: Any) -> None:
 
 
 def _key(variant: Variant, metrics: bool) -> tuple[Any, ...]:
-    return (*(getattr(variant, name) for name in _SETTINGS), metrics, False)
+    return (*(getattr(variant, name) for name in _SETTINGS), metrics, False, None)
+
+
+def _set_precision(model: Any, policy: str | None) -> list[tuple[Any, Any]]:
+    """Let every layer in single precision compute as the policy says; return what each had."""
+    if policy is None:
+        return []
+    own = [(layer, layer.dtype_policy) for layer in model._flatten_layers() if layer.dtype_policy.name == "float32"]
+    for layer, _ in own:
+        layer.dtype_policy = policy
+    return own
 
 
 def _sparse(model: Any) -> Any:

@@ -89,7 +89,7 @@ def _read_holding(memory: int, start: int) -> bytes:
 
 MANY = 400
 """After so many looks (ten seconds) a share is known to a few per cent: from then on we look less often."""
-RARER = 8
+RARER = 20
 
 
 class GilSampler:

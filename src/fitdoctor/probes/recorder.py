@@ -17,8 +17,8 @@ from fitdoctor.model import Gap, Steps
 from fitdoctor.probes.account import Account
 
 TICK_SECONDS = 1.0
-EARLY_TICKS, SETTLED_TICKS = 60, 5
-"""Every tick writes what was seen; in a run that goes on for long, every fifth."""
+EARLY_TICKS, SETTLED_TICKS = 15, 5
+"""Every tick writes what was seen; in a run that is watched to its end, after a while, every fifth."""
 FULL_ROWS = 60_000
 """After so many rows of one call, several steps share a row: a week of training still fits in the file."""
 
@@ -45,6 +45,8 @@ class Recorder:
         self.on_flush: list[Callable[[], None]] = []
         self.on_tick: list[Callable[[], None]] = []
         """Called once a second by the background thread."""
+        self.settles = False
+        """Whether a long run is written less often: nobody waits for what it says."""
         self._rows: dict[str, list[Sequence[Any]]] = {}
         self._steps: list[tuple[int, ...]] = []
         self._replace: dict[str, dict[Any, Sequence[Any]]] = {}
@@ -111,7 +113,7 @@ class Recorder:
             for hook in self.on_tick:
                 with contextlib.suppress(Exception):
                     hook()
-            if ticks > EARLY_TICKS and ticks % SETTLED_TICKS:
+            if self.settles and ticks > EARLY_TICKS and ticks % SETTLED_TICKS:
                 continue
             for sampler in self.samplers:
                 try:

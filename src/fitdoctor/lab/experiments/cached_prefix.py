@@ -10,6 +10,7 @@ from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.experiments.loader_alone import Puller
 from fitdoctor.lab.job import Job
+from fitdoctor.lab.rebuilt import rebuilt
 from fitdoctor.probes.dataset_tf import name_of, stages
 from fitdoctor.probes.input_tf_generators import KEPT
 
@@ -17,7 +18,6 @@ NAME = "a cache of what is the same in every epoch"
 WORK = frozenset({"Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Filter"})
 MIXES = frozenset({"Shuffle", "Repeat", "Cache", "Random", "Sample", "DirectedInterleave"})
 """Above these an element's place or number differs from epoch to epoch, or it is cached already."""
-HANDS_ON = frozenset({"Shuffle", "Repeat", "Take", "Options", "Model", "IgnoreErrors"})
 FILL_SECONDS = 1.5
 MOST_BYTES = 256 << 20
 COMPARED = 4
@@ -36,7 +36,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     cut, above = _cut(job.given.get("x"))
     size = _bytes(cut)
     cached = _filled(cut, size)
-    data = _rebuilt(cached.repeat(), above, job.batch_rows)
+    data = rebuilt(cached.repeat(), above, job.batch_rows, remedy="try .cache() in the script")
     puller = Puller(lambda: iter(data))
     puller.block()
     cardinality = int(cut.cardinality())
@@ -64,22 +64,6 @@ def _cut(dataset: Any) -> tuple[Any, list[Any]]:
     if _elements(cut) != _elements(cut):
         raise CannotRun("its elements differ from epoch to epoch")
     return cut, above
-
-
-def _rebuilt(data: Any, above: list[Any], rows: int) -> Any:
-    """Put what the user does to his elements later on top of the cached ones; order and number are the cache's."""
-    for stage in reversed(above):
-        name = name_of(stage)
-        if name in ("Batch", "ParallelBatch"):
-            data = data.batch(rows, drop_remainder=True)
-        elif name in ("Map", "ParallelMap"):
-            parallel = getattr(stage, "_num_parallel_calls", None)
-            data = data.map(stage._map_func._func, num_parallel_calls=None if parallel is None else int(parallel))
-        elif name == "Prefetch":
-            data = data.prefetch(int(stage._buffer_size))
-        elif name not in HANDS_ON:
-            raise CannotRun(f"a {name} above the cache cannot be rebuilt here", do="try .cache() in the script")
-    return data
 
 
 def _elements(dataset: Any) -> list[bytes]:

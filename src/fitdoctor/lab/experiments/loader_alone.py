@@ -27,6 +27,13 @@ class Puller:
         self._begin = begin
         self._batches = begin()
 
+    def skip(self, count: int) -> None:
+        """Draw batches that do not count, as far as the data goes."""
+        for _ in range(count):
+            if next(self._batches, None) is None:
+                self._batches = self._begin()
+                return
+
     def block(self, seconds: float = BLOCK_SECONDS) -> float:
         """Pull batches for a while and return nanoseconds per batch."""
         count, spent, begun = 0, 0, 0

@@ -13,6 +13,11 @@ from fitdoctor.lab.job import Job
 
 NAME = "more workers"
 TRIED = (1, 2, 4, 8)
+PROCESSES_TRIED = (2, 4, 8)
+_COPIED = (
+    "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator", "prefetch_factor",
+)  # fmt: skip
+"""What a DataLoader is made with and keeps, beside its dataset, its sampler and its workers."""
 
 
 def worth(seen: Seen) -> float:
@@ -26,17 +31,21 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     """Try each number of workers that the user does not have."""
     del seen
     data = job.given.get("x")
-    if not isinstance(data, sys.modules["keras"].utils.PyDataset):
-        raise CannotRun("a DataLoader's workers are fixed when it is made", do="try num_workers in the script")
-    own = max(1, int(data.workers))
-    for count in TRIED:
+    tried: tuple[int, ...]
+    if isinstance(data, sys.modules["keras"].utils.PyDataset):
+        own, tried, make = max(1, int(data.workers)), TRIED, _threads
+    elif "torch" in sys.modules and isinstance(data, sys.modules["torch"].utils.data.DataLoader):
+        own, tried, make = int(data.num_workers), PROCESSES_TRIED, _processes
+    else:
+        raise CannotRun("this loader's workers cannot be changed from outside", do="try more of them in the script")
+    for count in tried:
         if count != own:
             detail = {"unit": "ns per batch", "workers": count, "own": own}
-            yield Comparison(f"workers={count}", _with(job, data, count), _with(job, data, own), detail)
+            yield Comparison(f"workers={count}", make(job, data, count), make(job, data, own), detail)
 
 
-def _with(job: Job, data: Any, count: int) -> Callable[[], float]:
-    """Pull a block with so many workers, from their start: a queue they filled before would look like speed."""
+def _threads(job: Job, data: Any, count: int) -> Callable[[], float]:
+    """Pull a block with so many threads, from their start: a queue they filled before would look like speed."""
 
     def block() -> float:
         own, data.workers = data.workers, count
@@ -46,3 +55,37 @@ def _with(job: Job, data: Any, count: int) -> Callable[[], float]:
             data.workers = own
 
     return block
+
+
+def _processes(job: Job, data: Any, count: int) -> Callable[[], float]:
+    """Pull a block with so many processes, once they have started and what they prepared meanwhile was drawn.
+
+    Starting them takes long, but a loader can keep them (`persistent_workers`).
+    """
+    generator = data.generator
+
+    def block() -> float:
+        state = generator.get_state() if generator is not None else None
+        try:
+            puller = Puller(lambda: job.loader(_with_workers(data, count)))
+            puller.skip(count * (data.prefetch_factor or 2))
+            return puller.block()
+        finally:
+            if generator is not None:
+                generator.set_state(state)
+
+    return block
+
+
+def _with_workers(data: Any, count: int) -> Any:
+    """Make the same DataLoader with another number of workers."""
+    settings = {name: getattr(data, name, None) for name in _COPIED}
+    if count == 0:
+        settings.update(prefetch_factor=None, multiprocessing_context=None, timeout=0)
+    if data.batch_sampler is not None:
+        settings["batch_sampler"] = data.batch_sampler
+    else:
+        settings.update(batch_size=data.batch_size, drop_last=data.drop_last)
+        if hasattr(data.dataset, "__getitem__"):
+            settings["sampler"] = data.sampler
+    return type(data)(data.dataset, num_workers=count, **settings)

@@ -3,19 +3,22 @@
 ## What is wrong
 
 A `PyDataset` (or `Sequence`) with one worker makes a batch only when the step asks for it, in the training thread on
-JAX and torch.  While it reads, the model waits; while the model computes, nobody reads.  Several workers read ahead.
+JAX and torch; so does a torch `DataLoader` without `num_workers`.  While it reads, the model waits; while the model
+computes, nobody reads.  Several workers read ahead.
 
 ## How it is established
 
 The step was measured to wait for input, and the lab pulled batches from the user's own dataset with 1, 2, 4 and 8
-worker threads, in turns with the dataset as it is.  The gain of the step follows from the step model: batches that come
-beside the step, at the rate that was measured.
+worker threads (a `DataLoader`: with 2, 4 and 8 processes, once they had started), in turns with the dataset as it is.
+The gain of the step follows from the step model: batches that come beside the step, at the rate that was measured.
 
 ## What to do
 
-Give `workers=N` to the dataset's constructor (`super().__init__(workers=N)`).  Threads help what waits (disks, stores)
-and what releases the GIL; Python that computes needs `use_multiprocessing=True`, and then its random numbers must be
-seeded per worker.  Batches come in the same order; random numbers drawn in `__getitem__` are drawn by other threads.
+`PyDataset`: give `workers=N` to the dataset's constructor (`super().__init__(workers=N)`).  Threads help what waits
+(disks, stores) and what releases the GIL; Python that computes needs `use_multiprocessing=True`, and then its random
+numbers must be seeded per worker.  `DataLoader`: give it `num_workers=N` and `persistent_workers=True`, or its
+processes start anew in every epoch.  Batches come in the same order; random numbers drawn in `__getitem__` are drawn
+by others.
 
 ## When it is not worth it
 
@@ -27,6 +30,9 @@ When the step does not wait; when the measured rate does not rise with workers (
         def __init__(self, files):
             super().__init__()              # slow
             super().__init__(workers=8)     # fast
+
+    DataLoader(pictures, batch_size=32)                                             # slow
+    DataLoader(pictures, batch_size=32, num_workers=8, persistent_workers=True)     # fast
 """
 
 from __future__ import annotations
@@ -47,12 +53,19 @@ from fitdoctor.rules import Absent, Clear, Verdict
 EXPERIMENT = "more workers"
 TRIED = (2, 4, 8)
 _BASES = ("keras.utils.PyDataset", "keras.utils.Sequence", "tensorflow.keras.utils.Sequence")
+_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
-    """Find datasets whose class never speaks of workers."""
+    """Find datasets whose class never speaks of workers, and loaders that are given none."""
     for file in source.files:
         for node in ast.walk(file.tree):
+            if (
+                isinstance(node, ast.Call)
+                and file.resolve(node.func) in _LOADERS
+                and not any(each.arg in ("num_workers", None) for each in node.keywords)
+            ):
+                yield file.site(node, "DataLoader")
             if isinstance(node, ast.ClassDef) and any(file.resolve(base) in _BASES for base in node.bases):
                 named = any(isinstance(each, ast.keyword) and each.arg == "workers" for each in ast.walk(file.tree))
                 if not named:
@@ -67,7 +80,8 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
     wait = model.parts["input"]
     if model.share("input").high <= model.noise:
         return Clear("the step does not wait for input")
-    own = max(1, int(training.info.get("workers") or 1))
+    loader = pipeline.adapter == "DataLoader"
+    own = int(training.info.get("workers") or 0) if loader else max(1, int(training.info.get("workers") or 1))
     found: dict[int, Interval] = {}
     missing: MissingEvidence | None = None
     for count in TRIED:
@@ -91,13 +105,14 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
         Cost(
             saving=saving,
             because=(
-                f"each step waits {units.duration(wait.mid)} for {own} worker{'s' if own > 1 else ''}; with {count} "
-                f"workers a batch took {units.percent_range(ratio)} of the time, and beside the step"
+                f"each step waits {units.duration(wait.mid)} for {own or 'no'} worker{'s' if own != 1 else ''}; "
+                f"with {count} workers a batch took {units.percent_range(ratio)} of the time, and beside the step"
             ),
             change=change,
             evidence={
                 "workers": count,
                 "own": own,
+                "loader": loader,
                 "ratios": {str(n): {"low": r.low, "mid": r.mid, "high": r.high} for n, r in found.items()},
             },
         )
@@ -107,4 +122,7 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
     del source
-    return Fix(f"give workers={cost.evidence.get('workers', 4)} to the dataset's constructor", "may change")
+    count = cost.evidence.get("workers", 4)
+    if cost.evidence.get("loader"):
+        return Fix(f"give num_workers={count}, persistent_workers=True to the DataLoader", "may change")
+    return Fix(f"give workers={count} to the dataset's constructor", "may change")
