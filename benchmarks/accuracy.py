@@ -28,7 +28,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
 RAW = Path(__file__).resolve().parent.parent / "build" / "accuracy.json"
 
 
-def diagnose(script: Path) -> tuple[Diagnosis, dict[str, Any]]:
+def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, dict[str, Any]]:
     """Run a script under fitdoctor as a user would; return what it found, and what it says of the run and the lab."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -36,7 +36,7 @@ def diagnose(script: Path) -> tuple[Diagnosis, dict[str, Any]]:
         shutil.copy(script, folder / "train.py")
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "fitdoctor", "run", "--quiet"),
+                *(sys.executable, "-m", "fitdoctor", "run", "--quiet", *(["--whole"] if whole else [])),
                 *("--json", "report.json", "--capture", "run.fitdoctor", "train.py"),
             ],
             cwd=folder,
@@ -84,7 +84,7 @@ def main() -> int:
     rows, healthy, versions = [], [], {}
     for name in [each for each in wanted if each in pairs.names()]:
         truth = pairs.read_truth(pairs.CORPUS / name / "truth.toml")
-        diagnosis, run = diagnose(pairs.CORPUS / name / "slow.py")
+        diagnosis, run = diagnose(pairs.CORPUS / name / "slow.py", whole=truth.whole)
         versions.update({key: value for key, value in (run.get("versions") or {}).items() if value})
         saving, problem = realised(name, truth, args.recorded, args.pairs)
         rows.append(Row(name, truth.backend, truth.lines, diagnosis, saving, problem))

@@ -21,7 +21,6 @@ import numpy as np
 
 HERE = Path(__file__).parent
 BOUND_US, BOUND_FRACTION = 20.0, 0.005
-STEP_SECONDS = {"small": 0.002, "large": 0.05}
 
 
 def command(observer: str, worker: list[str], folder: Path) -> list[str]:
@@ -35,12 +34,12 @@ def command(observer: str, worker: list[str], folder: Path) -> list[str]:
     return [sys.executable, *worker]
 
 
-def measure(observer: str, backend: str, size: str, pairs: int) -> dict[str, Any] | str:
+def measure(observer: str, backend: str, size: str, seconds: float) -> dict[str, Any] | str:
     """Run one worker; return its paired times, or why it could not run."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         result = folder / "result.json"
-        worker = [str(HERE / "overhead_worker.py"), observer, size, str(pairs)]
+        worker = [str(HERE / "overhead_worker.py"), observer, size, str(seconds)]
         env = {
             **os.environ, "KERAS_BACKEND": backend, "OVERHEAD_RESULT": str(result), "TF_CPP_MIN_LOG_LEVEL": "3",
             "FITDOCTOR_HOME": name,
@@ -121,8 +120,7 @@ def main() -> int:
             continue
         # The bound is finer for them: half a per cent.
         seconds = args.seconds * (2 if size == "large" and observer == "fitdoctor" else 1)
-        pairs = round(seconds / STEP_SECONDS[size] / 2)
-        runs = [measure(observer, backend, size, pairs) for _ in range(args.processes)]
+        runs = [measure(observer, backend, size, seconds) for _ in range(args.processes)]
         failed = next((run for run in runs if isinstance(run, str)), None)
         if failed is not None:
             print(f"{observer:12} {backend:11} could not run: {failed}")

@@ -1,6 +1,6 @@
 """Train with and without an observer in turns, in one process; write the paired times as JSON.
 
-usage: overhead_worker.py OBSERVER SIZE PAIRS
+usage: overhead_worker.py OBSERVER SIZE SECONDS
 
 OBSERVER is `fitdoctor` (start it with `fitdoctor run --whole`), `traceml` (start it with `traceml run`; a torch loop
 around a Keras model) or `tensorboard` (Keras's own profiling callback).  SIZE is `small` (a step of about 1 ms) or
@@ -33,7 +33,7 @@ from typing import Any
 import keras
 import numpy as np
 
-OBSERVER, SIZE, PAIRS = sys.argv[1], sys.argv[2], int(sys.argv[3])
+OBSERVER, SIZE, SECONDS = sys.argv[1], sys.argv[2], float(sys.argv[3])
 BACKEND = keras.config.backend()
 BLOCK_SECONDS = 1.0
 SETTLING_SECONDS = 6.0
@@ -229,8 +229,8 @@ def fits() -> dict[str, Any]:
 
     EpochIterator._enumerate_iterator = _enumerate_iterator
     start, busy = time.perf_counter(), observer.background()
-    while len(turns.steps) < 2 * PAIRS:
-        model.fit(*data, batch_size=ROWS, epochs=10, shuffle=False, verbose=0)
+    while time.perf_counter() - start < SECONDS:
+        model.fit(*data, batch_size=ROWS, epochs=5, shuffle=False, verbose=0)
     share = (observer.background() - busy) / (time.perf_counter() - start)
     return {**paired(turns.steps), "beside": share}
 
@@ -276,11 +276,11 @@ def torch_loops() -> dict[str, Any]:
             step(x)
         return (time.perf_counter() - start) / count
 
-    calibrate(block)
+    steps = calibrate(block)
     observed: list[bool] = [False]
     turns = Turns(lambda on: observed.__setitem__(0, on), lambda: None, lambda: False)
     x = batch()
-    for _ in turns.steps_of(iter(range(2 * PAIRS + 20))):
+    for _ in turns.steps_of(iter(range(int(SECONDS / BLOCK_SECONDS * steps)))):
         with traceml.trace_step(model) if observed[0] else contextlib.nullcontext():
             step(x)
     return {**paired(turns.steps), "beside": 0.0}
@@ -309,7 +309,7 @@ def blocks() -> dict[str, Any]:
 
     data = rows(calibrate(lambda count: block(rows(count), [])))
     found: dict[str, Any] = {"plain": [], "seen": [], "beside": 0.0}
-    for pair in range(min(PAIRS, 12)):
+    for pair in range(max(6, int(SECONDS / BLOCK_SECONDS / 4))):
         for which in ("plain", "seen") if pair % 2 else ("seen", "plain"):
             folder = tempfile.mkdtemp()
             profiling = keras.callbacks.TensorBoard(folder, profile_batch=(2, 10_000), write_graph=False)

@@ -45,6 +45,8 @@ class Truth:
     cases: tuple[str, ...]
     also: tuple[int, ...] = ()
     """Other lines of slow.py that are as good an answer."""
+    whole: bool = False
+    """Only a run watched to its end can tell."""
     speedup: Interval | None = None
     machine: str | None = None
 
@@ -78,6 +80,7 @@ def read_truth(path: Path) -> Truth:
         identical=data["identical"],
         cases=tuple(data["cases"]),
         also=tuple(data.get("also", ())),
+        whole=bool(data.get("whole", False)),
         speedup=Interval(speedup["low"], speedup["mid"], speedup["high"]) if speedup else None,
         machine=gain.get("machine"),
     )

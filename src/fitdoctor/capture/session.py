@@ -19,7 +19,7 @@ from typing import Any
 from fitdoctor._version import __version__
 from fitdoctor.capture import store
 from fitdoctor.probes import account as acc
-from fitdoctor.probes import gil, host, own_cost
+from fitdoctor.probes import gil, host, own_cost, step_function
 from fitdoctor.probes import recorder as recording
 from fitdoctor.probes.calls import ActiveCall, CapReached
 from fitdoctor.probes.compiles import CompileProbe
@@ -32,6 +32,7 @@ from fitdoctor.probes.reads import ReadProbe
 from fitdoctor.probes.recorder import Recorder
 from fitdoctor.probes.saving import SavingProbe
 from fitdoctor.probes.steps import Tracker
+from fitdoctor.probes.strategies import StrategyProbe
 
 PACKAGES = ("keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch", "grain", "numpy", "tf-keras")
 DEFAULT_STEPS = 200
@@ -85,7 +86,8 @@ class Session:
         saving = SavingProbe(self.tracker, self.patches)
         generators = GeneratorProbe(self.recorder, self.patches)
         reads = ReadProbe(self.tracker, self.patches)
-        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops, generators, reads)
+        strategies = StrategyProbe(self.tracker, self.patches, self.loops)
+        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops, generators, reads, strategies)
         self.experiments: Experiments | None = None
         """The lab: run once `fit` was unwound, before the process ends."""
         self.activity = ""
@@ -270,7 +272,10 @@ class Session:
         """End the process where it stands: a hand-written loop has no frame of ours around it."""
         self.detach()
         if self.experiments is not None and self.recorder.live:
-            step = call.kind == "loop" and call.arguments is not None
+            eager = call.op_by_op and call.info.get("backend") == "tensorflow"
+            if eager:
+                call.arguments = step_function.find(sys._getframe(1)) or call.arguments
+            step = eager or (call.kind == "loop" and call.arguments is not None)
             with self._lab():
                 self._experiment_with_calls(1 / 2 if step else 1.0)
                 if step:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.model import Capture, Gap, Site
 
+_COMPILERS = ("tensorflow.function", "jax.jit")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -111,6 +112,34 @@ class SourceFile:
         while here is not None:
             yield here
             here = self.parents.get(here)
+
+    @functools.cached_property
+    def compiled_functions(self) -> frozenset[str]:
+        """Names of functions that are compiled, or called from one that is."""
+        names: set[str] = set()
+        for function in self.functions.values():
+            for decorator in function.decorator_list:
+                target = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if self.resolve(target) in _COMPILERS or (
+                    isinstance(decorator, ast.Call) and any(self.resolve(each) in _COMPILERS for each in decorator.args)
+                ):
+                    names.add(function.name)
+        for call in self.calls(*_COMPILERS):
+            names.update(each.id for each in call.node.args if isinstance(each, ast.Name))
+        queue = list(names)
+        while queue:
+            body = self.functions.get(queue.pop())
+            for node in ast.walk(body) if body is not None else ():
+                called = node.func if isinstance(node, ast.Call) else None
+                name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", None)
+                if name in self.functions and name not in names:
+                    names.add(str(name))
+                    queue.append(str(name))
+        return frozenset(names)
+
+    def is_compiled(self, node: ast.AST) -> bool:
+        """Tell whether a node stands in a function that is compiled."""
+        return any(isinstance(each, _FUNCTIONS) and each.name in self.compiled_functions for each in self.inside(node))
 
     def resolve(self, node: ast.AST) -> str:
         """Return the dotted name of an expression, imports resolved; `.name` for a method of an object."""

@@ -103,6 +103,12 @@ class StepModel:
         stays = (1 - (1 - each) * whole / work if work > 0 else 1.0 for each in (ratio.low, ratio.mid, ratio.high))
         return Change("work", Interval(*stays).clip(0.0, 1.0))
 
+    def change_of_call(self, ratio: Interval, seconds: float) -> Change:
+        """Return the change of the work after which a call that takes `seconds` of it takes `ratio` of its time."""
+        work = sum(self.parts[part].mid for part in _WORK)
+        share = min(1.0, seconds / work) if work > 0 else 0.0
+        return Change("work", Interval(*(1 - share * (1 - each) for each in (ratio.low, ratio.mid, ratio.high))))
+
     def saving(self) -> Interval:
         """Return what the changes save, as a fraction of the whole training's time."""
         base = self.origin or self

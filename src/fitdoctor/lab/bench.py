@@ -21,6 +21,7 @@ from typing import Any
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab import calls, experiments
 from fitdoctor.lab.beside import JittedStep
+from fitdoctor.lab.eager import COMPILED, EagerStep
 from fitdoctor.lab.job import Job
 from fitdoctor.lab.snapshot import Snapshot
 from fitdoctor.model import Gap
@@ -123,7 +124,10 @@ def _run_call(
 
 
 def _run_loop(recorder: Recorder, call: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
-    """Run the step of a hand-written loop beside Python's work, where the loop waits for its results."""
+    """Run the step of a hand-written loop compiled, where it is not; else beside Python's work, where it waits."""
+    if call.op_by_op:
+        _run_eager(recorder, call, arguments, seconds, tell)
+        return
     seen = _seen(recorder, call)
     python_ns = (seen.shares["loop"] + seen.shares["fetch"]) * seen.step_ns
     if seen.shares["sync"] < FELT or python_ns < FELT * seen.step_ns:
@@ -138,6 +142,18 @@ def _run_loop(recorder: Recorder, call: Any, arguments: Any, seconds: float, tel
         step.prepare(python_ns)
         detail = {"python_ns": python_ns}
         _compare(recorder, call, Comparison(BESIDE, step.overlapped, step.in_turns, detail), deadline)
+
+
+def _run_eager(recorder: Recorder, call: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
+    tell(f"experiment: {COMPILED}")
+    with _as_gap(recorder, COMPILED):
+        if arguments is None:
+            raise CannotRun("the step is no function of its own", do="put the step into a function, then run it again")
+        if seconds < LEAST_SECONDS:
+            raise CannotRun("the budget was used up before it", do="give it more time with --budget")
+        deadline = time.monotonic() + seconds
+        step = EagerStep(*arguments)
+        _compare(recorder, call, Comparison("compiled", step.compiled, step.as_is), deadline)
 
 
 @contextlib.contextmanager

@@ -60,6 +60,12 @@ def _loss(model: Any) -> str | None:
     return given if isinstance(given, str) else str(getattr(given, "__name__", type(given).__name__))
 
 
+def _schedule(model: Any) -> str | None:
+    """Name the schedule of the learning rate, where there is one."""
+    rate = getattr(getattr(model, "optimizer", None), "_learning_rate", None)
+    return type(rate).__name__ if callable(rate) and hasattr(rate, "get_config") else None
+
+
 def of_model(model: Any) -> dict[str, Any]:
     """Read from the model what was really compiled."""
     info: dict[str, Any] = {
@@ -67,6 +73,7 @@ def of_model(model: Any) -> dict[str, Any]:
         "jit_compile": bool(getattr(model, "jit_compile", False)),
         "steps_per_execution": int(getattr(model, "steps_per_execution", 1) or 1),
         "optimizer": type(getattr(model, "optimizer", None)).__name__,
+        "schedule": _schedule(model),
         "metrics": _metrics(model),
         "loss": _loss(model),
         "dtype": str(getattr(model, "dtype", None)),

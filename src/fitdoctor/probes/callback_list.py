@@ -15,6 +15,9 @@ from fitdoctor.probes.calls import ActiveCall
 from fitdoctor.probes.install import ImportWatch, Patches, hide
 from fitdoctor.probes.steps import Tracker
 
+MOST_EPOCHS = 10_000
+"""So many epochs' validation losses are kept."""
+
 
 class CallbackListProbe:
     """Hooks on `keras.callbacks.CallbackList`."""
@@ -138,6 +141,7 @@ class CallbackListProbe:
                 return hook(callbacks, *args, **kwargs)
             if call.in_loop:
                 tracker.loop_ended(call)
+            _keep_validation(call, kwargs.get("logs") or (args[1] if len(args) > 1 else None))
             result = hook(callbacks, *args, **kwargs)
             tracker.epoch_ended(call)
             return result
@@ -178,3 +182,11 @@ class CallbackListProbe:
                 account.leave()
 
         return pythonify_logs
+
+
+def _keep_validation(call: ActiveCall, logs: Any) -> None:
+    """Keep the validation loss of an epoch: it tells whether the later ones were worth their time."""
+    value = logs.get("val_loss") if isinstance(logs, dict) else None
+    curve: list[float] = call.info.setdefault("validation", [])
+    if isinstance(value, float) and len(curve) < MOST_EPOCHS:
+        curve.append(value)

@@ -7,6 +7,7 @@ torch optimizer.  The first kind of mark a loop shows is the one that counts its
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
@@ -39,6 +40,9 @@ class LoopProbe:
         self._kept: list[Any] = []
         self._strangers = 0
         self._explicit = 0
+        self._elsewhere = 0
+        self.applied = 0
+        """How often an optimizer was applied, on any thread."""
         self._drainers: dict[str, Drainer | None] = {}
 
     def attach(self, watch: ImportWatch) -> None:
@@ -53,7 +57,7 @@ class LoopProbe:
 
     # --- marks ------------------------------------------------------------------------------------
 
-    def mark(self, marker: str, site: Site | None, *, compiled: bool, backend: str) -> None:
+    def mark(self, marker: str, site: Site | None, *, compiled: bool, backend: str, **more: Any) -> None:
         """Note that weights were updated outside of `fit`."""
         tracker = self.tracker
         if tracker.stack or self._explicit or not tracker.claim():
@@ -71,9 +75,18 @@ class LoopProbe:
         if loop is None:
             # The first update closes a step that began before we knew: it only opens the loop.
             info = {"marker": marker, "key": key, "compiled": compiled, "backend": backend, "adapter": "loop"}
-            tracker.begin_loop(site, "loop", **info)
+            tracker.begin_loop(site, "loop", **info, **more)
             return
         tracker.step_done(loop)
+
+    @contextlib.contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """Let somebody else say what a step is: who calls what updates the weights."""
+        self._elsewhere += 1
+        try:
+            yield
+        finally:
+            self._elsewhere -= 1
 
     def _traced(self) -> bool:
         """Note that an optimizer was traced; tell whether it was inside a compiled function."""
@@ -135,7 +148,14 @@ class LoopProbe:
 
         def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(optimizer, *args, **kwargs)
-            if tracker.stack or self._explicit or tracker.account.top == acc.RUN or not self.recorder.mine():
+            self.applied += 1
+            if (
+                tracker.stack
+                or self._explicit
+                or self._elsewhere
+                or tracker.account.top == acc.RUN
+                or not self.recorder.mine()
+            ):
                 if self._running:
                     self._traced()
                 return result

@@ -31,10 +31,11 @@ to lists) happen only while tracing once it is compiled.
 from __future__ import annotations
 
 import ast
+import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
-from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -43,7 +44,6 @@ from fitdoctor.rules import Absent, Clear, Verdict
 
 TRIAL = "compiled"
 _SWITCH = ("tensorflow.config.run_functions_eagerly", "tensorflow.config.experimental_run_functions_eagerly")
-_COMPILERS = ("tensorflow.function", "jax.jit")
 _BY_KERAS = frozenset({"train_step", "compute_loss", "call"})
 """Methods that Keras compiles by itself."""
 
@@ -51,7 +51,6 @@ _BY_KERAS = frozenset({"train_step", "compute_loss", "call"})
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find the switches, and gradient tapes in functions that nothing compiles."""
     for file in source.files:
-        compiled = _compiled(file)
         for call in file.calls():
             named = isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "compile"
             if (named and _true(call.keyword("run_eagerly"))) or (
@@ -59,39 +58,13 @@ def locate(source: SourceTree) -> Iterator[Site]:
             ):
                 yield call.site
             elif call.name == "tensorflow.GradientTape":
-                around = [
-                    each for each in file.inside(call.node) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
-                ]
-                if not any(each.name in compiled or each.name in _BY_KERAS for each in around):
+                around = [getattr(each, "name", None) for each in file.inside(call.node)]
+                if not file.is_compiled(call.node) and not _BY_KERAS & {*around}:
                     yield call.site
 
 
 def _true(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
-
-
-def _compiled(file: SourceFile) -> set[str]:
-    """Return the names of functions that are compiled, or called from one that is."""
-    names: set[str] = set()
-    for function in file.functions.values():
-        for decorator in function.decorator_list:
-            target = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if file.resolve(target) in _COMPILERS or (
-                isinstance(decorator, ast.Call) and any(file.resolve(each) in _COMPILERS for each in decorator.args)
-            ):
-                names.add(function.name)
-    for call in file.calls(*_COMPILERS):
-        names.update(each.id for each in call.node.args if isinstance(each, ast.Name))
-    queue = list(names)
-    while queue:
-        body = file.functions.get(queue.pop())
-        for node in ast.walk(body) if body is not None else ():
-            called = node.func if isinstance(node, ast.Call) else None
-            name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", None)
-            if name in file.functions and name not in names:
-                names.add(str(name))
-                queue.append(str(name))
-    return names
 
 
 def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
@@ -103,8 +76,13 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
         eager = eager or training.info.get("compiled") is False
     if not eager:
         return Clear("the step is compiled")
+    if training.info.get("replicas") is not None:
+        return Absent("a distribution strategy runs the step: eager-replicas judges it")
     ratio, trial = trials.ratio(TRIAL, experiment="the step compiled")
     change = Change("work", ratio.clip(0.0, 1.0))
+    if training.kind == "loop":
+        # Only the function was compiled, not what the loop does around it.
+        change = model.change_of_call(change.remaining, statistics.median(trial.baseline_ns) / 1e9)
     if ratio.mid >= 1:
         return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
     gain = units.percent_range(ratio)
@@ -128,5 +106,5 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
     del source
     if cost.site is not None:
-        return Fix("compile the step: decorate it with @tf.function (or @jax.jit)", "same")
+        return Fix("decorate the step with @tf.function (or @jax.jit); what it prints or keeps moves out of it", "same")
     return Fix("remove run_eagerly=True", "same")

@@ -1,0 +1,1 @@
+"""More devices, not more speed."""

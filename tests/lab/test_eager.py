@@ -1,0 +1,81 @@
+"""Hand-written TensorFlow loops that run op by op: the lab compiles the step and tells what it gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fitdoctor import pipeline
+from fitdoctor.model import Report
+from tests.conftest import Doctor, Result
+
+LOOP = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+keras.utils.set_random_seed(1)
+layers = [keras.layers.Dense(32, "relu") for _ in range(6)]
+model = keras.Sequential([keras.Input((8,)), *layers, keras.layers.Dense(1)])
+optimizer = keras.optimizers.Adam()
+data = np.random.default_rng(0).random((64, 16, 8), "float32")
+seen = []
+
+
+def train_step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(x, training=True) - x[:, :1]) ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply(gradients, model.trainable_variables)
+    {reads}
+    return loss
+
+
+for epoch in range(100_000):
+    for x in data:
+        train_step(tf.constant(x))
+"""
+CORPUS = Path(__file__).resolve().parents[2] / "corpus"
+
+
+def run(doctor: Doctor, script: Path) -> tuple[Result, Report]:
+    ran = doctor.run("--steps", "60", "--budget", "20", str(script), backend="tensorflow", lab=True)
+    assert ran.code == 0, ran.err
+    return ran, pipeline.diagnose_file(ran.capture_path)
+
+
+@pytest.mark.framework
+def test_a_loop_with_gradient_tape(doctor: Doctor) -> None:
+    ran, report = run(doctor, doctor.script(LOOP.format(reads="pass")))
+    (trial,) = ran.capture.trials
+    assert trial.name == "compiled"
+    found = report.findings[0]
+    assert found.rule == "eager-step"
+    # Twenty small layers op by op: compiling saves most of it on any machine (a wide margin).
+    assert found.cost.saving.mid > 0.3
+    assert found.site is not None
+    assert found.site.line in (15, 18)
+
+
+@pytest.mark.framework
+def test_a_step_that_cannot_be_compiled_says_so(doctor: Doctor) -> None:
+    ran, report = run(doctor, doctor.script(LOOP.format(reads="seen.append(loss.numpy())")))
+    assert not ran.capture.trials
+    assert any(gap.what == "experiment: the step compiled" for gap in ran.capture.gaps)
+    assert "eager-step" in {each.rule for each in report.unknown}
+
+
+@pytest.mark.framework
+def test_replicas_that_take_turns(doctor: Doctor) -> None:
+    ran, report = run(doctor, CORPUS / "eager-replicas" / "slow.py")
+    assert ran.capture.calls[0].info["replicas"] == 2
+    assert [trial.name for trial in ran.capture.trials] == ["compiled"]
+    assert report.findings[0].rule == "eager-replicas"
+    assert "eager-step" not in {each.rule for each in report.findings}
+
+
+@pytest.mark.framework
+def test_compiled_replicas_are_no_eager_ones(doctor: Doctor) -> None:
+    _, report = run(doctor, CORPUS / "eager-replicas" / "fast.py")
+    assert not report.findings
