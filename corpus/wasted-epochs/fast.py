@@ -40,7 +40,7 @@ def main():
     test, test_strength = make_mixtures(seed=1)
     model = make_model()
     start = time.perf_counter()
-    stop = keras.callbacks.EarlyStopping(patience=10, restore_best_weights=True)
+    stop = keras.callbacks.EarlyStopping(patience=5, restore_best_weights=True)
     model.fit(
         mixtures, strength, validation_data=(test, test_strength), batch_size=32, epochs=EPOCHS, verbose=2,
         callbacks=[stop],
