@@ -7,6 +7,7 @@ import pytest
 from fitdoctor import facts
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.model import Steps
+from fitdoctor.probes.rests import SEEN_STEPS
 from tests.conftest import Doctor
 
 STEPS = 100_000
@@ -82,6 +83,8 @@ def test_short_steps_rest_and_all_are_counted(doctor: Doctor, backend: str) -> N
     steps = seen.capture.steps[1]
     assert int(steps.count.sum()) == 200 * int(seen.out.split()[0]), "no step is lost"
     rested = (steps.flags & Steps.RESTED) != 0
+    if steps.count.sum() < 2 * SEEN_STEPS:
+        pytest.skip("this machine is so busy that the steps are no short ones")
     assert steps.count[rested].sum() > 0
     # The rested steps are the same steps: they take about as long as those that were watched (a wide margin).
     watched = (steps.flags == 0) & (steps.count > 0)

@@ -80,7 +80,7 @@ print(
         {
             "differs": before.differs(),
             "settings": [one is other or one == other for one, other in zip(own_settings, settings(), strict=True)],
-            "trials": {row[0]: json.loads(row[3]) for row in recorder._rows.get("trials", [])},
+            "trials": {row[0]: [json.loads(row[2]), json.loads(row[3])] for row in recorder._rows.get("trials", [])},
             "gaps": [[what, reason] for what, reason in recorder._gaps],
             "told": told,
             "spent": spent,
