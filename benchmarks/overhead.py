@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ import numpy as np
 
 HERE = Path(__file__).parent
 BOUND_US, BOUND_FRACTION = 20.0, 0.005
+LONGEST_START = 180.0
+"""Seconds after which a process that should have ended is ended."""
 
 
 def command(observer: str, worker: list[str], folder: Path) -> list[str]:
@@ -44,10 +47,20 @@ def measure(observer: str, backend: str, size: str, seconds: float) -> dict[str,
             **os.environ, "KERAS_BACKEND": backend, "OVERHEAD_RESULT": str(result), "TF_CPP_MIN_LOG_LEVEL": "3",
             "FITDOCTOR_HOME": name,
         }  # fmt: skip
-        done = subprocess.run(command(observer, worker, folder), env=env, cwd=folder, capture_output=True, text=True)
-        if not result.exists():
-            return (done.stderr.strip().splitlines() or ["no output"])[-1][:200]
-        return dict(json.loads(result.read_text()))
+        with (folder / "errors").open("w+") as errors:
+            done = subprocess.Popen(
+                command(observer, worker, folder), env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=errors,
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                done.wait(seconds + LONGEST_START)
+            except subprocess.TimeoutExpired:
+                # With everything it started.
+                os.killpg(done.pid, signal.SIGKILL)
+                done.wait()
+            errors.seek(0)
+            said = errors.read().strip().splitlines() or ["no output"]
+        return dict(json.loads(result.read_text())) if result.exists() else said[-1][:200]
 
 
 def centre(rows: np.ndarray) -> float:

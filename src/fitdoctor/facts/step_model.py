@@ -98,16 +98,17 @@ class StepModel:
 
         `with_input`: the experiment fetched its batches as the training does, so what it saves may be input.
         """
-        work = sum(self.parts[part].mid for part in _WORK)
-        whole = work + (self.parts["input"].mid if with_input else 0.0)
-        stays = (1 - (1 - each) * whole / work if work > 0 else 1.0 for each in (ratio.low, ratio.mid, ratio.high))
-        return Change("work", Interval(*stays).clip(0.0, 1.0))
+        return self.change_of_call(ratio, self._work + (self.parts["input"].mid if with_input else 0.0))
 
     def change_of_call(self, ratio: Interval, seconds: float) -> Change:
         """Return the change of the work after which a call that takes `seconds` of it takes `ratio` of its time."""
-        work = sum(self.parts[part].mid for part in _WORK)
-        share = min(1.0, seconds / work) if work > 0 else 0.0
-        return Change("work", Interval(*(1 - share * (1 - each) for each in (ratio.low, ratio.mid, ratio.high))))
+        share = seconds / self._work if self._work > 0 else 0.0
+        stays = (1 - share * (1 - each) for each in (ratio.low, ratio.mid, ratio.high))
+        return Change("work", Interval(*stays).clip(0.0, 1.0))
+
+    @property
+    def _work(self) -> float:
+        return sum(self.parts[part].mid for part in _WORK)
 
     def saving(self) -> Interval:
         """Return what the changes save, as a fraction of the whole training's time."""

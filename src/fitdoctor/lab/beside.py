@@ -11,7 +11,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 BLOCK_NS = 500e6
@@ -19,6 +19,13 @@ FEWEST, MOST = 2, 200
 """Steps in a block."""
 _UNIT = 2_000
 """Random numbers drawn at a time: some ten microseconds of work."""
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what the step prints to itself: it was printed once already."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
 
 
 class JittedStep:
@@ -58,7 +65,7 @@ class JittedStep:
 
     def _block(self, *, wait_first: bool) -> float:
         took = []
-        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        with quiet():
             for _ in range(self._steps):
                 start = time.perf_counter_ns()
                 result = self._run()

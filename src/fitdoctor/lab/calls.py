@@ -7,12 +7,12 @@ that calling the model always wins; here it is measured.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from fitdoctor.errors import CannotRun
+from fitdoctor.lab.beside import quiet
 from fitdoctor.lab.snapshot import Snapshot
 
 BLOCK_NS = 250e6
@@ -96,7 +96,7 @@ def prepared(model: Any) -> Iterator[None]:
     """Keep the model's state, and the calls' progress bars to ourselves."""
     snapshot = Snapshot(model)
     try:
-        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        with quiet():
             yield
     finally:
         snapshot.restore()

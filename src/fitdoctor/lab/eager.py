@@ -6,14 +6,14 @@ tracing it tells which: they are put back after every block.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from fitdoctor.errors import CannotRun
+from fitdoctor.lab.beside import quiet
+from fitdoctor.lab.job import wait_for
 from fitdoctor.lab.snapshot import free_memory
 
 BLOCK_NS = 400e6
@@ -26,10 +26,8 @@ class EagerStep:
     """One step, ready to be run again in blocks."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        tf = sys.modules["tensorflow"]
-        self._wait = tf.test.experimental.sync_devices if tf.config.list_physical_devices("GPU") else lambda: None
-        compiled = tf.function(function)
-        with _quiet():
+        compiled = sys.modules["tensorflow"].function(function)
+        with quiet():
             traced = compiled.get_concrete_function(*args, **kwargs)
         variables = list(traced.graph.variables)
         need = sum(int(each.shape.num_elements() or 0) * each.dtype.size for each in variables)
@@ -50,7 +48,7 @@ class EagerStep:
 
     def _block(self, step: Callable[[], Any]) -> float:
         try:
-            with _quiet():
+            with quiet():
                 if id(step) not in self._calls:
                     self._timed(step, FEWEST)
                     once = self._timed(step, FEWEST)
@@ -64,12 +62,5 @@ class EagerStep:
         start = time.perf_counter_ns()
         for _ in range(calls):
             step()
-        self._wait()
+        wait_for("tensorflow", None)
         return (time.perf_counter_ns() - start) / calls
-
-
-@contextlib.contextmanager
-def _quiet() -> Any:
-    """Keep what the step prints to itself: it was printed once already."""
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        yield

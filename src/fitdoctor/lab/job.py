@@ -268,7 +268,7 @@ class _Timer:
         else:
             result = self._kept = self._function(*args)
         if len(self._ends) + 1 in (self._warm, self._last):
-            _await(self._backend, result)
+            wait_for(self._backend, result)
         self._ends.append(time.perf_counter_ns())
         return result
 
@@ -282,7 +282,7 @@ class _Timer:
         return (ends[-1] - ends[self._warm - 1]) / (len(ends) - self._warm)
 
 
-def _await(backend: str, result: Any) -> None:
+def wait_for(backend: str, result: Any) -> None:
     """Wait for work that was only launched: at the two ends of a block."""
     if backend == "jax":
         sys.modules["jax"].block_until_ready(result)

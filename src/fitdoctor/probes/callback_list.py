@@ -187,6 +187,7 @@ class CallbackListProbe:
 def _keep_validation(call: ActiveCall, logs: Any) -> None:
     """Keep the validation loss of an epoch: it tells whether the later ones were worth their time."""
     value = logs.get("val_loss") if isinstance(logs, dict) else None
-    curve: list[float] = call.info.setdefault("validation", [])
-    if isinstance(value, float) and len(curve) < MOST_EPOCHS:
-        curve.append(value)
+    if isinstance(value, float):
+        curve: list[float] = call.info.setdefault("validation", [])
+        if len(curve) < MOST_EPOCHS:
+            curve.append(value)

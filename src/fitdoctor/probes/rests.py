@@ -20,6 +20,7 @@ SEEN_STEPS, SEEN_NS = 1000, 3_000_000_000
 AWAKE_NS = 100_000_000
 """A run that is watched to its end and has steps so short that our hooks are felt: once so many steps were seen for so
 long, they are watched for so long after every tick of the background thread."""
+LONG_NS = 1_000_000_000
 FORGOTTEN_NS = 5_000_000_000
 """A rest that nobody ended ends itself, if hooks that could not be taken away tell."""
 _MANY = 1 << 62
@@ -54,11 +55,17 @@ class Rests:
         self._from = 0
         """How many steps of the epoch had been drawn when the rest began."""
 
-    def allowed(self, call: ActiveCall, steps: int, nanoseconds: int) -> bool:
-        """Tell whether a call's steps, of which so many took so long, may be left alone."""
-        if call.kind != "fit" or call.drawn is None or call.info.get("steps_per_epoch") is None:
-            return False
+    def allowed(self, call: ActiveCall) -> bool:
+        """Tell whether a call's steps are counted without us."""
+        return call.kind == "fit" and call.drawn is not None and call.info.get("steps_per_epoch") is not None
+
+    def seen_enough(self, steps: int, nanoseconds: int) -> bool:
+        """Tell whether so many steps in so long a time may be followed by a rest."""
         return steps >= SEEN_STEPS and SEEN_NS <= nanoseconds < SHORT_STEP_NS * steps
+
+    def ask_again(self, steps: int, nanoseconds: int) -> int:
+        """Return after how many nanoseconds to ask that again: long steps hardly become short ones."""
+        return AWAKE_NS if nanoseconds < SHORT_STEP_NS * steps else LONG_NS
 
     def begin(self, call: ActiveCall) -> None:
         """Take the hooks away after the last step drawn."""

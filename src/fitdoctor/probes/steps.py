@@ -294,11 +294,11 @@ class Tracker:
             return 0
         due = self._due_ns if self.looks else math.inf
         # A probe that comes again soon is in the middle of something.
-        if call.kind != "fit" or due - now <= AWAKE_NS:
-            return due
         rests = self.rests
-        if not rests.allowed(call, self.steady_steps, self.steady_ns):
-            return min(due, now + AWAKE_NS)
+        if not rests.allowed(call) or due - now <= AWAKE_NS:
+            return due
+        if not rests.seen_enough(self.steady_steps, self.steady_ns):
+            return min(due, now + rests.ask_again(self.steady_steps, self.steady_ns))
         if now < rests.awake_until:
             return min(due, rests.awake_until)
         self.resting = True

@@ -82,14 +82,15 @@ def measure(capture: Capture, training: Training) -> Verdict:
     once = sum(training.elsewhere.get(phase, 0.0) for phase in ONE_OFF)
     share = max(0.0, 1 - once / training.whole_s) if training.whole_s > 0 else 0.0
     low, mid, high = (max(0, len(curve) - 1 - best - each) / len(curve) * share for each in (2 * patience, patience, 1))
+    saving = Interval(low, mid, high)
     if mid <= 0:
         return Clear(f"the best validation loss came in epoch {best + 1} of {len(curve)}")
     return [
         Cost(
-            saving=Interval(low, mid, high),
+            saving=saving,
             because=(
                 f"the validation loss was lowest after epoch {best + 1} of {len(curve)}; a stop with patience "
-                f"{patience} leaves out {units.percent(mid)} of the training"
+                f"{patience} leaves out {units.percent_range(saving)} of the training"
             ),
             site=training.site,
             evidence={"best_epoch": best + 1, "epochs": len(curve), "patience": patience},
