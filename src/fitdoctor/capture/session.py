@@ -265,7 +265,7 @@ class Session:
             "account": recorder.account.phases(),
             "wall_s": (recorder.clock() - self.start_ns) / 1e9,
             "own_s": recorder.account.totals[acc.OWN] / 1e9,
-            "overhead": self._overhead(),
+            "overhead": own_cost.overhead(self.tracker, self.fit.backend),
         }
 
     def _cap_in_place(self, call: ActiveCall) -> None:
@@ -328,39 +328,6 @@ class Session:
             self.writer.close()
         recording.set_current(None)
         _current = None
-
-    def _overhead(self) -> dict[str, Any]:
-        """Say what observing cost this very run, from what its own hooks were timed to take."""
-        account, tracker = self.recorder.account, self.tracker
-        steps = max(1, tracker.steady_steps)
-        # On TensorFlow the batch is fetched inside the step: no hook of ours there.
-        fetches = self.fit.backend != "tensorflow"
-        rested = tracker.rested_steps / steps
-        warm, cold = (
-            (1 - rested) * awake + rested * asleep
-            for awake, asleep in zip(
-                own_cost.per_step_ns(fetches=fetches),
-                own_cost.per_step_ns(fetches=fetches, resting=True, keeps=tracker.drain is not None)
-                if rested
-                else (0.0, 0.0),
-                strict=True,
-            )
-        )
-        # Turns of the stack cost about as much as a step's hooks: callbacks by name, hand-written loops.
-        turns = (account.turns - tracker.turns_before) / steps
-        own = account.totals[acc.OWN] / steps
-        low, high = (own + each * (1 + turns) for each in (warm, cold))
-        step = max(1.0, account.totals[acc.STEADY] / steps)
-        how = "our hooks replayed in this process with warm and with cold caches, and what they were seen to wait for"
-        if self.fit.backend == "tensorflow":
-            how += "; clocks inside compiled steps not included"
-        return {
-            "us_per_step": (low + high) / 2e3,
-            "us_per_step_low": low / 1e3,
-            "us_per_step_high": high / 1e3,
-            "fraction": (low + high) / 2 / step,
-            "how": how,
-        }
 
 
 def _versions() -> dict[str, str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitdoctor.errors import CannotRun
+from fitdoctor.probes.drain import waiting
 
 BLOCK_SECONDS = 0.25
 WARM_EXECUTIONS = 2
@@ -284,16 +285,9 @@ class _Timer:
 
 def wait_for(backend: str, result: Any) -> None:
     """Wait for work that was only launched: at the two ends of a block."""
-    if backend == "jax":
-        sys.modules["jax"].block_until_ready(result)
-    elif backend == "torch":
-        torch = sys.modules["torch"]
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-    elif backend == "tensorflow":
-        tf = sys.modules["tensorflow"]
-        if tf.config.list_physical_devices("GPU"):
-            tf.test.experimental.sync_devices()
+    wait = waiting(backend)
+    if wait is not None:
+        wait(result)
 
 
 def _key(variant: Variant, metrics: bool) -> tuple[Any, ...]:

@@ -38,13 +38,8 @@ class Drainer:
     @classmethod
     def of(cls, backend: str, tracker: Tracker) -> Drainer | None:
         """Return one where launching and computing are two things, None where they are one."""
-        if backend == "jax":
-            return cls(tracker, _wait_jax)
-        if backend == "torch" and _accelerated_torch():
-            return cls(tracker, _wait_torch)
-        if backend == "tensorflow" and _accelerated_tensorflow():
-            return cls(tracker, _wait_tensorflow)
-        return None
+        wait = waiting(backend)
+        return None if wait is None else cls(tracker, wait)
 
     def run(self, original: Any, args: tuple[Any, ...], call: ActiveCall) -> Any:
         """Run one train function call with the device awaited before and after, if the time for it has come."""
@@ -103,6 +98,17 @@ def light(result: Any) -> Any:
     Only this is kept until the next step: it does not keep a model's whole state alive.
     """
     return result[0] or result if type(result) is tuple and result else result
+
+
+def waiting(backend: str) -> Callable[[Any], None] | None:
+    """Return how to wait for work that was only launched, None where launching returns when it is done."""
+    if backend == "jax":
+        return _wait_jax
+    if backend == "torch" and _accelerated_torch():
+        return _wait_torch
+    if backend == "tensorflow" and _accelerated_tensorflow():
+        return _wait_tensorflow
+    return None
 
 
 def _wait_jax(result: Any) -> None:

@@ -25,6 +25,33 @@ COLD_STEPS = 50
 CACHE_BYTES = 16 << 20
 
 
+def overhead(tracker: Tracker, backend: str | None) -> dict[str, Any]:
+    """Say what observing cost this very run, from what its own hooks take when replayed."""
+    account = tracker.account
+    steps = max(1, tracker.steady_steps)
+    # On TensorFlow the batch is fetched inside the step: no hook of ours there.
+    fetches = backend != "tensorflow"
+    rested = tracker.rested_steps / steps
+    awake = per_step_ns(fetches=fetches)
+    asleep = per_step_ns(fetches=fetches, resting=True, keeps=tracker.drain is not None) if rested else (0.0, 0.0)
+    warm, cold = ((1 - rested) * up + rested * down for up, down in zip(awake, asleep, strict=True))
+    # Turns of the stack cost about as much as a step's hooks: callbacks by name, hand-written loops.
+    turns = (account.turns - tracker.turns_before) / steps
+    own = account.totals[acc.OWN] / steps
+    low, high = (own + each * (1 + turns) for each in (warm, cold))
+    step = max(1.0, account.totals[acc.STEADY] / steps)
+    how = "our hooks replayed in this process with warm and with cold caches, and what they were seen to wait for"
+    if backend == "tensorflow":
+        how += "; clocks inside compiled steps not included"
+    return {
+        "us_per_step": (low + high) / 2e3,
+        "us_per_step_low": low / 1e3,
+        "us_per_step_high": high / 1e3,
+        "fraction": (low + high) / 2 / step,
+        "how": how,
+    }
+
+
 def per_step_ns(*, fetches: bool, resting: bool = False, keeps: bool = False) -> tuple[float, float]:
     """Return what one ordinary step's hooks take with warm and with cold caches.
 
