@@ -52,7 +52,8 @@ def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, dict[str,
         data = json.loads(report.read_text("utf-8"))
         lab = store.read_meta(folder / "run.fitdoctor").get("lab_time") or {}
     spent = lab["spent_s"] / lab["given_s"] if lab.get("given_s", 0) > 0 else None
-    return Diagnosis(tuple(Found.read(each) for each in data["findings"]), lab_spent=spent), data["run"]
+    scale = accuracy_page.of_training(data["run"])
+    return Diagnosis(tuple(Found.read(each, scale) for each in data["findings"]), lab_spent=spent), data["run"]
 
 
 def realised(name: str, truth: pairs.Truth, recorded: bool, count: int) -> tuple[Interval | None, str]:

@@ -21,15 +21,26 @@ class Found:
     saving: Interval
 
     @classmethod
-    def read(cls, finding: Mapping[str, Any]) -> Found:
-        """Read it from `fitdoctor.report/1`."""
+    def read(cls, finding: Mapping[str, Any], scale: float = 1.0) -> Found:
+        """Read it from `fitdoctor.report/1`; `scale` turns shares of the whole run into shares of its training."""
         site = finding.get("site") or {}
         saving = finding["saving"]
         # No upper bound known: all of the training.
         high = 1.0 if saving["high"] is None else saving["high"]
-        return cls(
-            finding["rule"], site.get("line"), site.get("end_line"), Interval(saving["low"], saving["mid"], high)
-        )
+        shares = Interval(saving["low"], saving["mid"], high).scale(scale).clip(0.0, 1.0)
+        return cls(finding["rule"], site.get("line"), site.get("end_line"), shares)
+
+
+def of_training(run: Mapping[str, Any]) -> float:
+    """Return the factor from a share of the whole run to a share of its training, which is what the scripts time.
+
+    fitdoctor predicts what the user waits for, imports and making the data included; on scripts as short as these that
+    is a visible part, and no fix changes it.
+    """
+    projected = run.get("projected") or {}
+    whole = sum(projected.values())
+    training = whole - sum(projected.get(phase, 0.0) for phase in ("imports", "set-up"))
+    return whole / training if training > 0 else 1.0
 
 
 @dataclass(frozen=True)

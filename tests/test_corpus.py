@@ -221,6 +221,15 @@ def test_the_summary_counts_what_was_wrong_and_what_was_not_answered() -> None:
     assert counted.unanswered == 2
 
 
+def test_a_share_of_the_run_becomes_a_share_of_the_training() -> None:
+    run = {"projected": {"imports": 6.0, "set-up": 2.0, "compiling": 1.0, "steps": 11.0}}
+    assert accuracy_page.of_training(run) == pytest.approx(20 / 12)
+    assert accuracy_page.of_training({}) == 1.0
+    finding = {"rule": "a-b", "saving": {"low": 0.1, "mid": 0.3, "high": 0.7}}
+    saving = Found.read(finding, 20 / 12).saving
+    assert (saving.low, saving.mid, saving.high) == pytest.approx((1 / 6, 0.5, 1.0))
+
+
 def test_the_summary_of_nothing() -> None:
     counted = accuracy_page.summary([], [])
     assert counted.median_error is None

@@ -11,7 +11,7 @@ import numpy as np
 VOCABULARY = 6000
 CONTEXT = 6
 BATCH = 128
-EPOCHS = 8
+EPOCHS = 36
 
 
 def make_text(count=6144, seed=0):

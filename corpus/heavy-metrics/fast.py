@@ -12,7 +12,7 @@ TEXTS = 16384
 WORDS = 400
 TOPICS = 30
 BATCH = 256
-EPOCHS = 8
+EPOCHS = 32
 # Topics are rare, so what happens close to zero matters most.
 THRESHOLDS = [float(value) for value in np.geomspace(0.001, 0.99, 120)]
 

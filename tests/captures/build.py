@@ -206,9 +206,11 @@ class Run:
         self._add("reads", self._calls, "train.py", line, None, count, int(ms * MS * count))
         return self
 
-    def trial(self, name: str, *, baseline_ms: float, changed_ms: float, times: int = 12, **detail: Any) -> Run:
-        """Add an experiment of the lab on the last call."""
-        base = [int(baseline_ms * MS * self._jitter()) for _ in range(times)]
+    def trial(
+        self, name: str, *, baseline_ms: float | None = None, changed_ms: float, times: int = 12, **detail: Any
+    ) -> Run:
+        """Add an experiment of the lab on the last call; without baseline, something measured alone."""
+        base = [int(baseline_ms * MS * self._jitter()) for _ in range(times)] if baseline_ms is not None else []
         changed = [int(changed_ms * MS * self._jitter()) for _ in range(times)]
         self._add("trials", name, self._calls, json.dumps(base), json.dumps(changed), json.dumps(detail))
         return self

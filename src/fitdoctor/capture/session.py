@@ -38,6 +38,9 @@ PACKAGES = ("keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch", "
 DEFAULT_STEPS = 200
 DEFAULT_SECONDS = 8.0
 """Without `--steps`, steady steps are watched at least this long."""
+FEWEST_STEPS = 30
+SEEN_OF_SHORT = 0.7
+"""A training too short for all that is stopped after this share of it, if it has as many steady steps as that."""
 DEFAULT_BUDGET = 60.0
 WATCHED = 0.5
 """Share of the budget that watching takes at most where experiments follow."""
@@ -199,6 +202,8 @@ class Session:
     def _enough(self, call: ActiveCall, spent: float) -> bool:
         """Without `--steps`: enough steps, long enough, and what happens between epochs if it comes in time."""
         tracker = self.tracker
+        if self._nearly_over(call):
+            return True
         if tracker.steady_steps < DEFAULT_STEPS or tracker.steady_ns < DEFAULT_SECONDS * 1e9:
             return False
         if call.kind == "fit":
@@ -210,6 +215,17 @@ class Session:
                 left = (call.info.get("steps_per_epoch") or 0) - call.step
                 return not 0 < left * per_step < self._watching - spent
         return True
+
+    def _nearly_over(self, call: ActiveCall) -> bool:
+        """Tell whether a short training has so few steps left that it would end before experiments could be made."""
+        planned = (call.info.get("steps_per_epoch") or 0) * (call.info.get("epochs") or 0)
+        return (
+            self.experiments is not None
+            and call.kind == "fit"
+            and self.tracker.calls_seen <= 1
+            and call.steady >= FEWEST_STEPS
+            and 0 < planned * SEEN_OF_SHORT <= call.step
+        )
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -75,7 +75,11 @@ class StepModel:
     def input_bound(self) -> bool:
         """Input works ahead and cannot keep up: a shorter rest of the step would only make it wait longer."""
         ahead = self.works_ahead or any(change.overlap for change in self.changes)
-        return ahead and not self.keeps_up and self.share("input").low > HICCUP
+        waits = ahead and not self.keeps_up and self.share("input").low > HICCUP
+        if waits and self.input_alone is not None and self.work_alone is not None:
+            # Handing over a batch takes time too: in tiny steps that is a visible wait for a loader far ahead.
+            return self.input_alone.seconds.high >= self.work_alone.seconds.low
+        return waits
 
     def share(self, part: str) -> Interval:
         """Return a part as a fraction of the step."""

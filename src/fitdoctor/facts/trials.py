@@ -10,6 +10,7 @@ from fitdoctor.facts.training import Training
 from fitdoctor.model import Capture, Gap, Interval, Trial
 
 CAPPED = "run it capped (without --whole): fitdoctor run SCRIPT"
+FEWER = "let it train longer, or watch fewer steps: --steps 50"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Trials:
     trials: tuple[Trial, ...]
     gaps: tuple[Gap, ...]
     mode: str
+    finished: bool = False
+    """The script ended by itself."""
 
     def ratio(self, name: str, remedy: str = CAPPED, experiment: str = "") -> tuple[Interval, Trial]:
         """Return changed over baseline step time of a trial, or raise MissingEvidence.
@@ -31,11 +34,11 @@ class Trials:
         for gap in self.gaps:
             if gap.what == f"experiment: {experiment or name}":
                 raise MissingEvidence(gap)
-        why = (
-            "experiments are made in capped runs only"
-            if self.mode != "capped"
-            else "the lab did not try it on this job"
-        )
+        why = "the lab did not try it on this job"
+        if self.mode != "capped":
+            why = "experiments are made in capped runs only"
+        elif self.finished:
+            why, remedy = "the script ended before experiments could be made", FEWER
         raise MissingEvidence(Gap(f"trial {name}", why, remedy))
 
 
@@ -62,4 +65,5 @@ def establish(capture: Capture, training: Training) -> Trials:
         trials=tuple(trial for trial in capture.trials if trial.call in training.call_ids),
         gaps=capture.gaps,
         mode=str(capture.meta.get("mode", "")),
+        finished=(capture.meta.get("exit") or {}).get("reason") == "finished",
     )

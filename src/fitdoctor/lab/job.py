@@ -121,7 +121,9 @@ class Job:
                     "the data is used up: it gave no batch when it was begun anew",
                     do="try it with data that can be read twice",
                 )
-            self._batch = tree.map_structure(lambda leaf: leaf if leaf is None else ops.convert_to_numpy(leaf), first)
+            kept = tree.map_structure(lambda leaf: leaf if leaf is None else ops.convert_to_numpy(leaf), first)
+            # A DataLoader gives lists, which Keras does not take from a generator.
+            self._batch = tuple(kept) if isinstance(kept, list) else kept
         return self._batch
 
     def keep(self, batch: Any) -> None:

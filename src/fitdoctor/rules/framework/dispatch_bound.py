@@ -36,10 +36,12 @@ from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Change, Cost, Fix, Site
+from fitdoctor.model import Change, Cost, Fix, Interval, Site
 from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "steps_per_execution"
+IDLE = "idle step"
+FELT = 0.02
 TRIED = (8, 32)
 
 
@@ -52,6 +54,14 @@ def locate(source: SourceTree) -> Iterator[Site]:
 def place(source: SourceTree) -> Iterator[Site]:
     """Find the calls of `compile`, where it would be said."""
     return (call.site for call in source.compile_calls())
+
+
+def _idle(trials: Trials) -> Interval | None:
+    """Return what the loop around the work takes of a step, where it was measured."""
+    try:
+        return trials.ratio(IDLE)[0]
+    except MissingEvidence:
+        return None
 
 
 def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
@@ -75,6 +85,12 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     if not found:
         if own >= max(TRIED):
             return Clear(f"{own} steps share an execution already")
+        idle = _idle(trials)
+        if idle is not None and idle.high <= max(model.noise, FELT):
+            return Clear(
+                f"the loop around it takes {units.percent_range(idle)} of a step of {units.duration(model.step.mid)}: "
+                "too little to be shared among several steps"
+            )
         raise missing or AssertionError
     best = min(found.values(), key=lambda ratio: ratio.mid)
     count, ratio = next((n, r) for n, r in found.items() if r.mid <= 1.05 * best.mid)
