@@ -12,9 +12,9 @@ TEXTS = 16384
 WORDS = 400
 TOPICS = 30
 BATCH = 256
-EPOCHS = 32
+EPOCHS = 12
 # Topics are rare, so what happens close to zero matters most.
-THRESHOLDS = [float(value) for value in np.geomspace(0.001, 0.99, 120)]
+THRESHOLDS = [float(value) for value in np.geomspace(0.001, 0.99, 200)]
 
 
 def make_texts(seed=0):
