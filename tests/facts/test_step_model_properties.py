@@ -14,7 +14,7 @@ seconds = st.integers(0, 10**10).map(lambda ns: ns / 1e9)
 shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(Interval.around)
 changes = st.builds(
     Change,
-    part=st.sampled_from([*PARTS, "work", "validation", "epoch callbacks", "saving"]),
+    part=st.sampled_from([*PARTS, "work", "step", "validation", "epoch callbacks", "saving"]),
     remaining=shares,
     overlap=st.booleans(),
 )

@@ -97,13 +97,6 @@ class StepModel:
         """Return the model as it would be after a fix, on top of the fixes it already holds."""
         return _changed(self.origin or self, (*self.changes, change))
 
-    def change_of_step(self, ratio: Interval, *, with_input: bool) -> Change:
-        """Return the change of the work after which an experiment's step takes `ratio` of its time.
-
-        `with_input`: the experiment fetched its batches as the training does, so what it saves may be input.
-        """
-        return self.change_of_call(ratio, self._work + (self.parts["input"].mid if with_input else 0.0))
-
     def change_of_call(self, ratio: Interval, seconds: float) -> Change:
         """Return the change of the work after which a call that takes `seconds` of it takes `ratio` of its time."""
         share = seconds / self._work if self._work > 0 else 0.0
@@ -185,6 +178,13 @@ def _remaining(changes: tuple[Change, ...], part: str, world: str) -> float:
 
 
 def _parts_after(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[str, float]:
+    # A fix of the whole step shortens waiting and working alike, whatever bounds it.
+    step = _remaining(changes, "step", world)
+    parts = _parts_apart(base, changes, world)
+    return {part: seconds * (1.0 if part == "callbacks" else step) for part, seconds in parts.items()}
+
+
+def _parts_apart(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[str, float]:
     work = _remaining(changes, "work", world)
     parts = {
         part: _at(base.parts[part], world) * _remaining(changes, part, world) * (work if part in _WORK else 1.0)

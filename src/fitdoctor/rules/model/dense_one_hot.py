@@ -36,7 +36,7 @@ from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Cost, Fix, Site
+from fitdoctor.model import Change, Cost, Fix, Site
 from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "class numbers as targets"
@@ -61,13 +61,14 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     loss = training.info.get("loss")
     if training.kind != "fit" or loss not in _LOSSES:
         return Absent("the loss does not take one-hot targets")
-    if model.input_bound:
-        return INPUT_BOUND
     ratio, trial = trials.ratio("sparse targets", experiment=EXPERIMENT)
+    with_input = bool(trial.detail.get("arrays"))
+    if model.input_bound and not with_input:
+        return INPUT_BOUND
     if ratio.low >= 1 or ratio.mid >= 1:
         return Clear("with class numbers as targets a step was measured to take just as long")
-    # What was tried held the fetching of arrays too, and no callbacks.
-    change = model.change_of_step(ratio, with_input=bool(trial.detail.get("arrays")))
+    # Where the targets are an array, what was tried held fetching them too.
+    change = Change("step" if with_input else "work", ratio.clip(0.0, 1.0))
     classes = trial.detail.get("classes")
     return [
         Cost(
