@@ -25,13 +25,15 @@ from fitdoctor.capture import store
 from fitdoctor.model import Interval
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
+KEPT = Path(__file__).resolve().parent.parent / "build" / "accuracy"
+"""The captures, to look into where a prediction is wrong: fitdoctor diagnose build/accuracy/NAME.fitdoctor."""
 RAW = Path(__file__).resolve().parent.parent / "build" / "accuracy.json"
 
 
 def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, dict[str, Any]]:
     """Run a script under fitdoctor as a user would; return what it found, and what it says of the run and the lab."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         # Neither the file's name nor its neighbours give the answer away.
         shutil.copy(script, folder / "train.py")
         done = subprocess.run(
@@ -51,6 +53,9 @@ def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, dict[str,
             return Diagnosis((), f"exit code {done.returncode}: {last[:200]}"), {}
         data = json.loads(report.read_text("utf-8"))
         lab = store.read_meta(folder / "run.fitdoctor").get("lab_time") or {}
+        KEPT.mkdir(parents=True, exist_ok=True)
+        name = script.parent.name if script.stem == "slow" else script.stem
+        shutil.copy(folder / "run.fitdoctor", KEPT / f"{name}.fitdoctor")
     spent = lab["spent_s"] / lab["given_s"] if lab.get("given_s", 0) > 0 else None
     scale = accuracy_page.of_training(data["run"])
     return Diagnosis(tuple(Found.read(each, scale) for each in data["findings"]), lab_spent=spent), data["run"]

@@ -331,6 +331,8 @@ class Change:
     part: str
     remaining: Interval = field(default_factory=lambda: Interval.exact(0.0))
     overlap: bool = False
+    once: Interval = field(default_factory=lambda: Interval.exact(0.0))
+    """Seconds that the fix itself costs, once: compiling what was not compiled."""
 
 
 @dataclass(frozen=True, slots=True)

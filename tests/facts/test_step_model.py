@@ -164,6 +164,23 @@ def test_a_faster_step_does_not_help_a_pipeline_that_cannot_keep_up(tmp_path: Pa
     assert faster.with_change(Change("input")).step.mid == pytest.approx(0.006)
 
 
+def test_what_a_fix_costs_once_weighs_on_short_trainings(tmp_path: Path) -> None:
+    short = model(Run(noise=0, account={}).fit(steps=100, compute_ms=100), tmp_path)
+    change = short.change_by_compiling(Interval(0.1, 0.1, 0.1), 2.0)
+    assert change.once == Interval(1.5, 2.0, 2.5)
+    # Of 10 seconds 9 would be saved, but for 2 seconds of compiling.
+    assert short.with_change(change).saving().mid == pytest.approx(0.7, rel=0.03)
+    assert short.with_change(change).whole_s == pytest.approx(3.0, rel=0.03)
+    assert short.change_by_compiling(Interval(0.1, 0.1, 0.1), None).once.high == 0
+    slower = short.with_change(short.change_by_compiling(Interval(0.9, 0.9, 0.9), 5.0))
+    assert slower.saving() == Interval.exact(0.0)
+
+
+def test_what_is_compiled_anyway_is_not_paid_twice(tmp_path: Path) -> None:
+    run = model(Run(noise=0, account={"compiling": 1.5}).fit(steps=100, compute_ms=100), tmp_path)
+    assert run.change_by_compiling(Interval(0.1, 0.1, 0.1), 2.0).once.mid == pytest.approx(0.5)
+
+
 def test_a_pipeline_that_only_hiccups_does_not_bound_the_step(tmp_path: Path) -> None:
     ahead = model(Run(noise=0, account={}).fit(steps=100, input_ms=0.2, compute_ms=9.8), tmp_path)
     assert not ahead.input_bound

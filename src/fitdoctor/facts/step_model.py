@@ -103,6 +103,14 @@ class StepModel:
         stays = (1 - share * (1 - each) for each in (ratio.low, ratio.mid, ratio.high))
         return Change("work", Interval(*stays).clip(0.0, 1.0))
 
+    def change_by_compiling(self, ratio: Interval, compile_s: float | None) -> Change:
+        """Return the change after which the work takes `ratio` of its time, and is compiled anew in `compile_s`.
+
+        That takes the place of the compiling which the run does now.  It was timed once: a quarter either way.
+        """
+        more = max(0.0, (compile_s or 0.0) - self.elsewhere.get("compiling", 0.0))
+        return Change("work", ratio.clip(0.0, 1.0), once=Interval(0.75 * more, more, 1.25 * more))
+
     @property
     def _work(self) -> float:
         return sum(self.parts[part].mid for part in _WORK)
@@ -159,6 +167,8 @@ def _passes_unseen(found: split.Split) -> bool:
 # --- what-ifs -----------------------------------------------------------------------------------------
 
 _WORLDS = ("low", "mid", "high")
+_WORST = {"low": "high", "mid": "mid", "high": "low"}
+"""Which end of what a fix leaves or costs belongs to which world."""
 
 
 def _at(interval: Interval, world: str) -> float:
@@ -167,7 +177,7 @@ def _at(interval: Interval, world: str) -> float:
 
 def _remaining(changes: tuple[Change, ...], part: str, world: str) -> float:
     """Return the share of a part that stays; the fix is at its worst in the low world."""
-    end = {"low": "high", "mid": "mid", "high": "low"}[world]
+    end = _WORST[world]
     shares = [min(1.0, max(0.0, _at(each.remaining, end))) for each in changes if each.part == part]
     if part in _DISJOINT:
         return max(0.0, 1 - sum(1 - share for share in shares))
@@ -240,7 +250,7 @@ def _gain_by_experiment(base: StepModel, input_: Alone, work: Alone, parts: Mapp
     # A fix that makes the input cheaper makes it cheaper alone too.
     before = _at(base.parts["input"], world)
     share = parts["input"] / before if before > 0 else 1.0
-    loader = _at(input_.seconds, {"low": "high", "mid": "mid", "high": "low"}[world]) * share
+    loader = _at(input_.seconds, _WORST[world]) * share
     busy = (loader * min(input_.cores, base.cores) + rest * min(work.cores, base.cores)) / base.cores
     together = max(rest, loader, busy * _CONTENTION[world])
     return min(parts["input"], max(0.0, serial - together))
@@ -283,7 +293,8 @@ def _saved(base: StepModel, changes: tuple[Change, ...]) -> Interval:
     totals = []
     for world in _WORLDS:
         beyond = sum(seconds * (1 - _remaining(changes, name, world)) for name, seconds in base.elsewhere.items())
-        totals.append(base.planned_steps * _saved_per_step(base, changes, world) + beyond)
+        once = sum(_at(change.once, _WORST[world]) for change in changes)
+        totals.append(base.planned_steps * _saved_per_step(base, changes, world) + beyond - once)
     return _interval(*totals)
 
 
@@ -296,11 +307,15 @@ def _changed(base: StepModel, changes: tuple[Change, ...]) -> StepModel:
     low, mid, high = (_parts_after(base, changes, world) for world in _WORLDS)
     saved = _interval(*(_saved_per_step(base, changes, world) for world in _WORLDS))
     now = sum(mid.values())
+    elsewhere = {name: seconds * _remaining(changes, name, "mid") for name, seconds in base.elsewhere.items()}
+    once = sum(change.once.mid for change in changes)
+    if once > 0:
+        elsewhere["paid once"] = once
     return replace(
         base,
         step=_interval(max(0.0, base.step.mid - saved.high), now, base.step.mid - saved.low),
         parts={part: _interval(low[part], mid[part], high[part]) for part in PARTS},
-        elsewhere={name: seconds * _remaining(changes, name, "mid") for name, seconds in base.elsewhere.items()},
+        elsewhere=elsewhere,
         changes=changes,
         origin=base,
     )

@@ -58,6 +58,8 @@ class Comparison:
     changed: Callable[[], float]
     baseline: Callable[[], float] | None = None
     detail: dict[str, Any] = field(default_factory=dict)
+    late: Callable[[], dict[str, Any]] | None = None
+    """More of the detail, known once it ran."""
 
 
 def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
@@ -190,7 +192,8 @@ def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: fl
         needed = now - begun if len(after) > 1 else 0.0
         if now + needed >= deadline or (len(after) >= FEWEST_PAIRS and _spread(before, after) < TIGHT):
             break
-    detail = {"unit": "ns per step", **({"cores": cpu / wall} if wall else {}), **comparison.detail}
+    late = comparison.late() if comparison.late is not None else {}
+    detail = {"unit": "ns per step", **({"cores": cpu / wall} if wall else {}), **comparison.detail, **late}
     row = (comparison.name, call.id, json.dumps(before), json.dumps(after), json.dumps(detail))
     recorder.add("trials", row)
 

@@ -84,6 +84,7 @@ class Job:
         self._functions: dict[tuple[Any, ...], Any] = {_key(self.own, True): self._function}
         self._batch: Any = None
         self._executions: dict[Variant, int] = {}
+        self._compiling: dict[Variant, float] = {}
         # Of very long steps one is enough: a block must not use up the budget.
         self._fewest, self._warm = (1, 1) if step_ns > LONG_STEP_NS else (FEWEST, WARM_EXECUTIONS)
         self.block_seconds = max(BLOCK_SECONDS, (self._fewest + self._warm) * step_ns / 1e9)
@@ -194,12 +195,19 @@ class Job:
         """Train a short block and return nanoseconds per optimizer step."""
         if variant not in self._executions:
             # Compiles and warms up, and tells how many executions make a block.
+            begin = time.perf_counter()
             self._train(variant, self._fewest)
+            compiled = time.perf_counter()
             per_execution = self._train(variant, self._fewest)
+            self._compiling[variant] = max(0.0, 2 * compiled - begin - time.perf_counter())
             executions = max(self._fewest, min(MOST, int(seconds * 1e9 / max(1.0, per_execution))))
             self._executions[variant] = min(executions, self._available()) if variant.arrays else executions
         per_row = variant.steps_per_execution or self.own.steps_per_execution or 1
         return self._train(variant, self._executions[variant]) / per_row
+
+    def compiling(self, variant: Variant) -> dict[str, Any]:
+        """Return the seconds that the first block of a variant took longer than the next, as detail of a trial."""
+        return {"compile_s": self._compiling[variant]} if variant in self._compiling else {}
 
     def _train(self, variant: Variant, executions: int) -> float:
         """Return nanoseconds per execution."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from fitdoctor.lab.bench import Comparison, Seen
@@ -20,4 +21,5 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     """Compile what was not compiled."""
     del seen
     compiled = Variant(run_eagerly=False, jit_compile=True if job.backend == "jax" else None, callbacks=())
-    yield Comparison("compiled", lambda: job.block(compiled), lambda: job.block(BARE))
+    late = functools.partial(job.compiling, compiled)
+    yield Comparison("compiled", lambda: job.block(compiled), lambda: job.block(BARE), late=late)

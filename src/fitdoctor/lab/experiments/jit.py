@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from fitdoctor.errors import CannotRun
@@ -25,4 +26,5 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     if job.backend == "jax" and job.own.jit_compile:
         raise CannotRun("on JAX the step without jit runs op by op: nobody wants that")
     name, detail = f"jit_compile={other.jit_compile}", {"own": job.own.jit_compile}
-    yield Comparison(name, lambda: job.block(other), lambda: job.block(BARE), detail)
+    late = functools.partial(job.compiling, other)
+    yield Comparison(name, lambda: job.block(other), lambda: job.block(BARE), detail, late)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from fitdoctor.errors import CannotRun
@@ -34,4 +35,5 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
             lambda several=several: job.block(several),  # type: ignore[misc]
             lambda: job.block(BARE),
             {"steps_per_execution": count, "own": job.own.steps_per_execution},
+            functools.partial(job.compiling, several),
         )

@@ -36,7 +36,7 @@ from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Change, Cost, Fix, Interval, Site
+from fitdoctor.model import Cost, Fix, Interval, Site
 from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "steps_per_execution"
@@ -75,11 +75,11 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     if model.input_bound:
         return INPUT_BOUND
     own = int(training.info.get("steps_per_execution") or 1)
-    found = {}
+    found, tried = {}, {}
     missing: MissingEvidence | None = None
     for count in TRIED:
         try:
-            found[count], _ = trials.ratio(f"steps_per_execution={count}", experiment=EXPERIMENT)
+            found[count], tried[count] = trials.ratio(f"steps_per_execution={count}", experiment=EXPERIMENT)
         except MissingEvidence as error:
             missing = error
     if not found:
@@ -96,7 +96,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     count, ratio = next((n, r) for n, r in found.items() if r.mid <= 1.05 * best.mid)
     if ratio.mid >= 1 or count <= own:
         return Clear(f"with {count} steps per execution a step took {units.percent(ratio.mid)} of its time: no gain")
-    change = Change("work", ratio.clip(0.0, 1.0))
+    change = model.change_by_compiling(ratio, tried[count].detail.get("compile_s"))
     return [
         Cost(
             saving=model.with_change(change).saving(),

@@ -39,7 +39,7 @@ from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Change, Cost, Fix, Site
+from fitdoctor.model import Cost, Fix, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
 TRIAL = "compiled"
@@ -79,7 +79,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     if training.info.get("replicas") is not None:
         return Absent("a distribution strategy runs the step: eager-replicas judges it")
     ratio, trial = trials.ratio(TRIAL, experiment="the step compiled")
-    change = Change("work", ratio.clip(0.0, 1.0))
+    change = model.change_by_compiling(ratio, trial.detail.get("compile_s"))
     if training.kind == "loop":
         # Only the function was compiled, not what the loop does around it.
         change = model.change_of_call(change.remaining, statistics.median(trial.baseline_ns) / 1e9)

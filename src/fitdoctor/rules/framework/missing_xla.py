@@ -34,7 +34,7 @@ from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Change, Cost, Fix, Site
+from fitdoctor.model import Cost, Fix, Site
 from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "jit_compile"
@@ -65,10 +65,10 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
         return Clear("XLA compiles the step already")
     if model.input_bound:
         return INPUT_BOUND
-    ratio, _ = trials.ratio("jit_compile=True", experiment=EXPERIMENT)
+    ratio, trial = trials.ratio("jit_compile=True", experiment=EXPERIMENT)
     if ratio.mid >= 1:
         return Clear(f"compiled by XLA, the same step was measured to take {units.percent(ratio.mid)}: no gain")
-    change = Change("work", ratio.clip(0.0, 1.0))
+    change = model.change_by_compiling(ratio, trial.detail.get("compile_s"))
     return [
         Cost(
             saving=model.with_change(change).saving(),
