@@ -44,7 +44,7 @@ model.fit(x, y, batch_size=32, epochs=1, verbose=0, callbacks=[Peek()])
 def settings():
     return (
         model.jit_compile, model.steps_per_execution, model.run_eagerly, model.train_function, model._compile_metrics,
-        [layer.dtype_policy.name for layer in model._flatten_layers()],
+        [layer.dtype_policy.name for layer in model._flatten_layers()], [metric.name for metric in model.metrics],
     )  # fmt: skip
 
 

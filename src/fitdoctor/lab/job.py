@@ -237,8 +237,7 @@ class Job:
         try:
             for name, value in settings.items():
                 setattr(model, name, value)
-            model._compile_metrics = self._metrics if variant.metrics else None
-            model._compile_loss = self._loss_of(variant)
+            _put(model, self._metrics if variant.metrics else None, self._loss_of(variant))
             policies = _set_precision(model, variant.precision)
             if key not in self._functions:
                 model.make_train_function(force=True)
@@ -251,8 +250,7 @@ class Job:
                 layer.dtype_policy = policy
             for name in settings:
                 setattr(model, name, getattr(self.own, name))
-            model._compile_metrics = self._metrics
-            model._compile_loss = self._loss
+            _put(model, self._metrics, self._loss)
             model.train_function = self._function
             for name, value in left.items():
                 object.__setattr__(model, name, value)
@@ -298,6 +296,12 @@ def wait_for(backend: str, result: Any) -> None:
     wait = waiting(backend)
     if wait is not None:
         wait(result)
+
+
+def _put(model: Any, metrics: Any, loss: Any) -> None:
+    """Give the model metrics and a loss as `compile` does: an ordinary assignment would track them a second time."""
+    object.__setattr__(model, "_compile_metrics", metrics)
+    object.__setattr__(model, "_compile_loss", loss)
 
 
 def _key(variant: Variant, metrics: bool) -> tuple[Any, ...]:
