@@ -8,8 +8,8 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 import keras
 import numpy as np
 
-POINTS = 20480
-EPOCHS = 10
+POINTS = 81920
+EPOCHS = 4
 
 
 def solve(seed=0):

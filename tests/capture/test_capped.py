@@ -107,6 +107,33 @@ def test_the_expensive_fit_leads_and_short_ones_are_kept_apart(doctor: Doctor) -
 
 
 @pytest.mark.framework
+def test_a_short_training_is_stopped_in_time_for_experiments(doctor: Doctor) -> None:
+    path = script(doctor, "model.fit(x, y, epochs=2, verbose=0)\n")
+    ran = doctor.run("--budget", "12", path, backend="jax", lab=True)
+    assert ran.code == 0, ran.err
+    assert ran.capture.meta["exit"]["reason"] == "capped"
+    assert 140 <= sum(int(steps.count.sum()) for steps in ran.capture.steps.values()) < 200
+    assert {"cached batch", "loader alone"} <= {trial.name for trial in ran.capture.trials}
+
+
+@pytest.mark.framework
+def test_a_short_training_that_another_may_follow_is_not_stopped(doctor: Doctor) -> None:
+    path = script(
+        doctor,
+        """
+        model.fit(x, y, epochs=1, verbose=0)
+        model.compile("sgd", "mse")
+        model.fit(x, y, epochs=200_000, verbose=0)
+        """,
+    )
+    ran = doctor.run("--budget", "12", path, backend="jax", lab=True)
+    assert ran.code == 0, ran.err
+    fits = [call for call in ran.capture.calls if call.kind == "fit"]
+    assert len(fits) == 2
+    assert facts.resolve(ran.capture).get(Training).calls == (fits[1],)
+
+
+@pytest.mark.framework
 def test_many_short_calls_are_observed_until_the_budget_is_used(doctor: Doctor) -> None:
     path = script(
         doctor,

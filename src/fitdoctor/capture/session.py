@@ -5,6 +5,7 @@ Runs inside the user's process, for `fitdoctor run` (see `child.py`) and for `fi
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import importlib.metadata
@@ -99,6 +100,8 @@ class Session:
         """Where the time went until the lab began."""
         self.before_exit: list[Callable[[], None]] = []
         self.hit: str | None = None
+        self._fits: int | None = None
+        """How many calls of `fit` the user's files hold."""
         self.finished = False
 
     # --- start ------------------------------------------------------------------------------------
@@ -217,7 +220,10 @@ class Session:
         return True
 
     def _nearly_over(self, call: ActiveCall) -> bool:
-        """Tell whether a short training has so few steps left that it would end before experiments could be made."""
+        """Tell whether a short training has so few steps left that it would end before experiments could be made.
+
+        Only where no other one may follow: a short `fit` is often the first of two, and the second is what takes long.
+        """
         planned = (call.info.get("steps_per_epoch") or 0) * (call.info.get("epochs") or 0)
         return (
             self.experiments is not None
@@ -225,7 +231,15 @@ class Session:
             and self.tracker.calls_seen <= 1
             and call.steady >= FEWEST_STEPS
             and 0 < planned * SEEN_OF_SHORT <= call.step
+            and self._only_fit(call)
         )
+
+    def _only_fit(self, call: ActiveCall) -> bool:
+        """Tell whether the user's files speak of one `fit` alone."""
+        if self._fits is None:
+            files = {self.script, call.site.path if call.site is not None else ""}
+            self._fits = sum(_fits_in(file) for file in files if file.endswith(".py"))
+        return self._fits == 1
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -369,6 +383,20 @@ def _sources(script: str, redact: bool) -> Iterable[tuple[str, str, str | None]]
             continue
         text = None if redact or len(data) > MAX_SOURCE else data.decode("utf-8", "surrogateescape")
         yield file, hashlib.sha256(data).hexdigest(), text
+
+
+def _fits_in(path: str) -> int:
+    """Count the calls of `fit` in a file; many where it cannot be read, or where one may run in a loop."""
+    try:
+        tree = ast.parse(Path(path).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return 2
+    loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While, ast.AsyncFor))]
+    return sum(map(_is_fit, ast.walk(tree))) + sum(_is_fit(node) for loop in loops for node in ast.walk(loop))
+
+
+def _is_fit(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit"
 
 
 def _end_workers() -> None:
