@@ -1,6 +1,6 @@
 """How often the diagnosis is right, and how far its predictions are off: the corpus, run and compared.
 
-    python benchmarks/accuracy.py [--only NAME ...] [--recorded] [--pairs N]
+    python benchmarks/accuracy.py [--only NAME ...] [--recorded] [--pairs N] [--again]
 
 Each slow script is diagnosed as a user would (`fitdoctor run`, capped), then timed against its hand-made fast version,
 in turns.  Healthy scripts must give no finding.  The result is docs/accuracy.md; with --only it is printed instead.
@@ -21,8 +21,10 @@ from typing import Any
 import accuracy_page
 import pairs
 from accuracy_page import Diagnosis, Found, Healthy, Row
+from fitdoctor import pipeline
 from fitdoctor.capture import store
 from fitdoctor.model import Interval
+from fitdoctor.report import json as report_json
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
 KEPT = Path(__file__).resolve().parent.parent / "build" / "accuracy"
@@ -47,18 +49,39 @@ def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, dict[str,
             text=True,
             timeout=pairs.TIMEOUT,
         )
-        report = folder / "report.json"
-        if not report.exists():
+        if not (folder / "report.json").exists():
             last = (done.stderr.strip().splitlines() or ["no output"])[-1]
             return Diagnosis((), f"exit code {done.returncode}: {last[:200]}"), {}
-        data = json.loads(report.read_text("utf-8"))
-        lab = store.read_meta(folder / "run.fitdoctor").get("lab_time") or {}
         KEPT.mkdir(parents=True, exist_ok=True)
-        name = script.parent.name if script.stem == "slow" else script.stem
-        shutil.copy(folder / "run.fitdoctor", KEPT / f"{name}.fitdoctor")
+        shutil.copy(folder / "run.fitdoctor", kept(script))
+    return judged(kept(script))
+
+
+def kept(script: Path) -> Path:
+    """Return where the capture of a script is kept."""
+    return KEPT / f"{script.parent.name if script.stem == 'slow' else script.stem}.fitdoctor"
+
+
+def judged(capture: Path) -> tuple[Diagnosis, dict[str, Any]]:
+    """Return what fitdoctor says of a capture, its savings as shares of the training."""
+    if not capture.exists():
+        return Diagnosis((), "there is no capture of an earlier run"), {}
+    data = json.loads(report_json.dumps(pipeline.diagnose_file(capture)))
+    lab = store.read_meta(capture).get("lab_time") or {}
     spent = lab["spent_s"] / lab["given_s"] if lab.get("given_s", 0) > 0 else None
     scale = accuracy_page.of_training(data["run"])
     return Diagnosis(tuple(Found.read(each, scale) for each in data["findings"]), lab_spent=spent), data["run"]
+
+
+def measured_before() -> dict[str, Interval]:
+    """Return the realised savings of the last run."""
+    rows = json.loads(RAW.read_text("utf-8"))["pairs"] if RAW.exists() else []
+    return {row["cause"]: Interval(**row["realised"]) for row in rows if row["realised"]}
+
+
+def how_before(otherwise: str) -> str:
+    """Return how the timings of the last run were made."""
+    return str(json.loads(RAW.read_text("utf-8")).get("how", otherwise)) if RAW.exists() else otherwise
 
 
 def realised(name: str, truth: pairs.Truth, recorded: bool, count: int) -> tuple[Interval | None, str]:
@@ -79,7 +102,11 @@ def main() -> int:
     parser.add_argument("--only", metavar="NAME", nargs="+", help="only these pairs or healthy scripts; print the page")
     parser.add_argument("--recorded", action="store_true", help="take the realised gains from truth.toml")
     parser.add_argument("--pairs", type=int, default=5, help="how often slow and fast are timed (default: 5)")
+    parser.add_argument(
+        "--again", action="store_true", help="run nothing: judge the captures and the timings of the last run anew"
+    )
     args = parser.parse_args()
+    before = measured_before() if args.again else {}
     scripts = {path.stem: path for path in pairs.healthy()}
     known = [*pairs.names(), *scripts]
     wanted = args.only or known
@@ -90,23 +117,30 @@ def main() -> int:
     rows, healthy, versions = [], [], {}
     for name in [each for each in wanted if each in pairs.names()]:
         truth = pairs.read_truth(pairs.CORPUS / name / "truth.toml")
-        diagnosis, run = diagnose(pairs.CORPUS / name / "slow.py", whole=truth.whole)
+        slow = pairs.CORPUS / name / "slow.py"
+        diagnosis, run = judged(kept(slow)) if args.again else diagnose(slow, whole=truth.whole)
         versions.update({key: value for key, value in (run.get("versions") or {}).items() if value})
-        saving, problem = realised(name, truth, args.recorded, args.pairs)
+        if args.again:
+            saving, problem = before.get(name), "" if name in before else "not timed in the last run"
+        else:
+            saving, problem = realised(name, truth, args.recorded, args.pairs)
         rows.append(Row(name, truth.backend, truth.lines, diagnosis, saving, problem))
         print(accuracy_page.line(rows[-1]), flush=True)
     for name in [each for each in wanted if each in scripts]:
-        diagnosis, run = diagnose(scripts[name])
+        diagnosis, run = judged(kept(scripts[name])) if args.again else diagnose(scripts[name])
         versions.update({key: value for key, value in (run.get("versions") or {}).items() if value})
         healthy.append(Healthy(name, diagnosis))
         print(f"{name}: {accuracy_page.said(diagnosis)}", flush=True)
 
-    how = "as recorded in the corpus" if args.recorded else f"{args.pairs} runs each, slow and fast in turns"
+    each = f"{args.pairs} run{'s' if args.pairs != 1 else ''} each, slow and fast in turns"
+    how = how_before(each) if args.again else "as recorded in the corpus" if args.recorded else each
     text = accuracy_page.page(
         rows, healthy, machine=pairs.machine(), versions=versions, date=datetime.date.today().isoformat(), how=how
     )
     RAW.parent.mkdir(parents=True, exist_ok=True)
-    RAW.write_text(json.dumps(accuracy_page.raw(rows, healthy), indent=1), "utf-8")
+    # The timings of a full run are what --again builds on.
+    if not args.only and not args.again:
+        RAW.write_text(json.dumps({"how": how, **accuracy_page.raw(rows, healthy)}, indent=1), "utf-8")
     if args.only:
         print(f"\n{text}")
     else:

@@ -10,7 +10,7 @@ from fitdoctor.facts.callback_costs import CallbackCosts
 from fitdoctor.facts.compile_log import CompileLog
 from fitdoctor.facts.host_use import HostUse
 from fitdoctor.facts.training import Training
-from tests.captures.build import Run
+from tests.captures.build import MS, Run
 
 
 def training(run: Run, folder: Path) -> Training:
@@ -128,3 +128,17 @@ def test_late_compilations_are_told_from_warm_up(tmp_path: Path) -> None:
     found = resolve(run.capture(tmp_path)).get(CompileLog)
     assert [each.name for each in found.late] == ["late"]
     assert found.seconds == pytest.approx(0.010)
+
+
+def test_saving_after_batches_is_not_counted_between_epochs_too(tmp_path: Path) -> None:
+    run = Run().fit(steps=100, epochs=4, compute_ms=10, between_ms=200)
+    found = training(run.callback("ModelCheckpoint", ms=0.01, saving_ms=2), tmp_path).elsewhere
+    assert found["saving"] == pytest.approx(0.8, rel=0.05)
+    assert found.get("between epochs", 0.0) < 0.01
+
+
+def test_compiling_in_the_first_epoch_is_not_counted_in_every_epoch(tmp_path: Path) -> None:
+    run = Run().fit(steps=100, epochs=2, epochs_planned=20, compute_ms=10, between_ms=500)
+    began = run.tables["epochs"][0][2]
+    found = training(run.compiled("train_step", ms=450, after_ms=(began - run.clock) / MS), tmp_path).elsewhere
+    assert found["between epochs"] == pytest.approx(20 * 0.05, rel=0.05)

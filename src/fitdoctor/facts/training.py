@@ -11,7 +11,7 @@ from typing import Any
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import rows
 from fitdoctor.facts.short_calls import ShortCalls
-from fitdoctor.model import Call, CallbackTime, Capture, Compile, Epoch, Gap, Interval, Site, Steps
+from fitdoctor.model import Call, CallbackTime, Capture, Compile, Gap, Interval, Site, Steps
 
 ONE_OFF = ("imports", "set-up", "compiling")
 FEWEST_STEADY_ROWS = 2
@@ -210,7 +210,10 @@ def _complete_epochs(capture: Capture, call: Call, steps: Steps) -> list[float]:
 
 def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[dict[str, float], tuple[Gap, ...]]:
     """Return the seconds per epoch outside its steps, by what they went to."""
-    looked = [look for call, steps in seen for look in _epoch_looks(capture, call, steps)]
+    saving = _saving_per_step(capture, seen)
+    looks = [_epoch_looks(capture, call, steps, saving) for call, steps in seen]
+    # The first epoch of a call holds what happens once; it counts only where no other was seen to its end.
+    looked = [look for each in looks for look in each[1:]] or [look for each in looks for look in each]
     ids = {call.id for call, _ in seen}
     if not looked:
         if seen[-1][0].kind != "fit":
@@ -267,25 +270,30 @@ def merged(times: Iterable[CallbackTime]) -> list[CallbackTime]:
     return list(found.values())
 
 
-def _epoch_looks(capture: Capture, call: Call, steps: Steps) -> list[tuple[float, float]]:
-    """For each complete epoch: seconds of validation, and seconds of everything else outside the steps."""
+def _epoch_looks(capture: Capture, call: Call, steps: Steps, saving_s: float) -> list[tuple[float, float]]:
+    """For each complete epoch: seconds of validation, and seconds of everything else outside the steps.
+
+    `saving_s`: seconds per step that go into saving after batches, which is no part of either.
+    """
     epochs = [each for each in capture.epochs if each.call == call.id]
     looks = []
     for here, after in itertools.zip_longest(epochs, epochs[1:]):
         end = after.start_ns if after is not None else here.end_ns
         if end is None or here.steps_end_ns is None:
             continue
-        inside = float(steps.wall_ns[steps.epoch == here.epoch].sum())
-        compiling = _compiling(capture.compiles, here, end)
+        mine = steps.epoch == here.epoch
+        inside = float(steps.wall_ns[mine].sum())
+        saved = saving_s * 1e9 * float(steps.count[mine].sum())
+        compiling = _compiling(capture.compiles, here.steps_end_ns, end)
         validation = max(0.0, here.validation_ns - compiling)
-        outside = end - here.start_ns - inside - here.validation_ns
+        first = _compiling(capture.compiles, here.start_ns, here.steps_end_ns)
+        outside = end - here.start_ns - inside - here.validation_ns - saved - first
         looks.append((validation / 1e9, max(0.0, outside) / 1e9))
     return looks
 
 
-def _compiling(compiles: Sequence[Compile], epoch: Epoch, end: int) -> float:
-    """Tracing the validation step happens once, not every epoch."""
-    start = epoch.steps_end_ns or epoch.start_ns
+def _compiling(compiles: Sequence[Compile], start: int, end: int) -> float:
+    """Tracing happens once, not every epoch."""
     return float(sum(each.duration_ns for each in compiles if start <= each.start_ns < end))
 
 
