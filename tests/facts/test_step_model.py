@@ -179,6 +179,7 @@ def test_what_a_fix_costs_once_weighs_on_short_trainings(tmp_path: Path) -> None
 def test_what_is_compiled_anyway_is_not_paid_twice(tmp_path: Path) -> None:
     run = model(Run(noise=0, account={"compiling": 1.5}).fit(steps=100, compute_ms=100), tmp_path)
     assert run.change_by_compiling(Interval(0.1, 0.1, 0.1), 2.0).once.mid == pytest.approx(0.5)
+    assert run.change_by_compiling(Interval(0.1, 0.1, 0.1), 2.0, instead=False).once.mid == pytest.approx(2.0)
 
 
 def test_a_pipeline_that_only_hiccups_does_not_bound_the_step(tmp_path: Path) -> None:

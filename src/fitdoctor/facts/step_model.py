@@ -103,12 +103,14 @@ class StepModel:
         stays = (1 - share * (1 - each) for each in (ratio.low, ratio.mid, ratio.high))
         return Change("work", Interval(*stays).clip(0.0, 1.0))
 
-    def change_by_compiling(self, ratio: Interval, compile_s: float | None) -> Change:
+    def change_by_compiling(self, ratio: Interval, compile_s: float | None, *, instead: bool = True) -> Change:
         """Return the change after which the work takes `ratio` of its time, and is compiled anew in `compile_s`.
 
-        That takes the place of the compiling which the run does now.  It was timed once: a quarter either way.
+        `instead`: that takes the place of the compiling which the run does now.  It was timed once: a quarter either
+        way.
         """
-        more = max(0.0, (compile_s or 0.0) - self.elsewhere.get("compiling", 0.0))
+        now = self.elsewhere.get("compiling", 0.0) if instead else 0.0
+        more = max(0.0, (compile_s or 0.0) - now)
         return Change("work", ratio.clip(0.0, 1.0), once=Interval(0.75 * more, more, 1.25 * more))
 
     @property

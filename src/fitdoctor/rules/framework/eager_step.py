@@ -79,7 +79,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     if training.info.get("replicas") is not None:
         return Absent("a distribution strategy runs the step: eager-replicas judges it")
     ratio, trial = trials.ratio(TRIAL, experiment="the step compiled")
-    change = model.change_by_compiling(ratio, trial.detail.get("compile_s"))
+    change = model.change_by_compiling(ratio, trial.detail.get("compile_s"), instead=False)
     if training.kind == "loop":
         # Only the function was compiled, not what the loop does around it.
         change = model.change_of_call(change.remaining, statistics.median(trial.baseline_ns) / 1e9)
