@@ -35,6 +35,7 @@ from collections.abc import Iterator, Sequence
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import ONE_OFF, Training
 from fitdoctor.model import Capture, Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
@@ -58,7 +59,7 @@ def place(source: SourceTree) -> Iterator[Site]:
                 yield call.site
 
 
-def measure(capture: Capture, training: Training) -> Verdict:
+def measure(capture: Capture, training: Training, model: StepModel) -> Verdict:
     """Play an early stop through on the validation curve."""
     curve = [float(each) for each in training.info.get("validation") or ()]
     if training.kind != "fit" or (not curve and not training.info.get("validates")):
@@ -80,7 +81,7 @@ def measure(capture: Capture, training: Training) -> Verdict:
     best = min(range(len(curve)), key=curve.__getitem__)
     patience = max(LEAST_PATIENCE, _longest_wait(curve[: best + 1]))
     once = sum(training.elsewhere.get(phase, 0.0) for phase in ONE_OFF)
-    share = max(0.0, 1 - once / training.whole_s) if training.whole_s > 0 else 0.0
+    share = max(0.0, 1 - once / model.whole_s) if model.whole_s > 0 else 0.0
     low, mid, high = (max(0, len(curve) - 1 - best - each) / len(curve) * share for each in (2 * patience, patience, 1))
     saving = Interval(low, mid, high)
     if mid <= 0:
