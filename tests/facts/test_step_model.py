@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts import resolve
+from fitdoctor.facts import resolve, rows
 from fitdoctor.facts.step_model import StepModel
-from fitdoctor.model import PARTS, Change, Interval
+from fitdoctor.model import PARTS, Change, Interval, Steps
 from tests.captures.build import Run
 
 
@@ -186,3 +187,18 @@ def test_a_pipeline_that_only_hiccups_does_not_bound_the_step(tmp_path: Path) ->
     ahead = model(Run(noise=0, account={}).fit(steps=100, input_ms=0.2, compute_ms=9.8), tmp_path)
     assert not ahead.input_bound
     assert ahead.with_change(Change("compute", Interval.exact(0.5))).step.mid == pytest.approx(0.0051)
+
+
+def test_waits_for_the_device_are_shared_with_the_steps_that_were_left_alone() -> None:
+    # Two epochs of JAX: 10 steps launched in 1 ms each, of which some were left alone; then 10 ms of waiting for all.
+    launch, wait = 1_000_000, 10_000_000
+    flags = [0, Steps.RESTED, Steps.CUT, Steps.RESTED, 0, Steps.CUT]
+    count = [4, 6, 0, 9, 1, 0]
+    wall = [each * launch if each else wait for each in count]
+    sync = [wait if flag == Steps.CUT else 0 for flag in flags]
+    zero = [0] * 6
+    columns = ([0, 0, 0, 1, 1, 1], zero, count, zero, wall, zero, zero, zero, zero, sync, flags)
+    seen = rows.observed(Steps(*(np.array(column, dtype=np.int64) for column in columns)))
+    assert seen.count.tolist() == [4, 0, 1, 0]
+    assert seen.sync_ns.tolist() == [0, 4_000_000, 0, 1_000_000]
+    assert seen.wall_ns.sum() / seen.count.sum() == 2 * launch, "as long as all steps are on average"

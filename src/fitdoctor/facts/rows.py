@@ -21,6 +21,7 @@ BLOCKS = 8
 mean inside the interval 19 times in 20; with blocks of √n steps 18 times."""
 SEED = 20240229
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Steps))
+_TIMES = ("wall_ns", "fetch_ns", "transfer_ns", "run_ns", "callbacks_ns", "sync_ns")
 
 
 def choose(steps: Steps, mask: Mask) -> Steps:
@@ -52,10 +53,29 @@ def steady(steps: Steps) -> Mask:
     return warm
 
 
-def observed(steps: Steps) -> Mask:
-    """Mark the steady rows that also tell what a step went to."""
-    mask: Mask = steady(steps) & ((steps.flags & Steps.RESTED) == 0)
-    return mask if int(steps.count[mask].sum()) >= 2 else steady(steps)
+def observed(steps: Steps) -> Steps:
+    """Keep the steady rows that also tell what a step went to.
+
+    A row that only waits for work launched earlier (`CUT`) waits for steps that were left alone as well: as much of it
+    is kept as of the steps before it were watched.
+    """
+    import numpy as np
+
+    usable = steady(steps)
+    mask: Mask = usable & ((steps.flags & Steps.RESTED) == 0)
+    if int(steps.count[mask].sum()) < 2:
+        return choose(steps, usable)
+    kept = choose(steps, mask)
+    if mask.sum() == usable.sum():
+        return kept
+    cut = (steps.flags & Steps.CUT) != 0
+    seen, every = (np.cumsum(np.where(which, steps.count, 0)) for which in (mask, usable))
+    ends = np.flatnonzero(cut)
+    watched, total = (np.diff(sums[ends], prepend=0) for sums in (seen, every))
+    share = np.ones(size(steps))
+    share[ends] = np.divide(watched, total, out=np.zeros(len(ends)), where=total > 0)
+    scaled = {name: (getattr(kept, name) * share[mask]).astype(np.int64) for name in _TIMES}
+    return dataclasses.replace(kept, **scaled)
 
 
 def means(columns: Mapping[str, Any], weights: Any) -> dict[str, Interval]:

@@ -44,7 +44,7 @@ def split(capture: Capture, training: Training, *, accelerator: bool) -> Split:
         # Python that prepares batches beside the step is the only Python that can hold the GIL against it.
         python_input = bool(capture.pyfuncs) or training.info.get("adapter") in _PYTHON_ADAPTERS
         every = rows.joined([steps for _, steps in seen])
-        found = _in_graph(windows, rows.choose(every, rows.observed(every)), python_input=python_input)
+        found = _in_graph(windows, rows.observed(every), python_input=python_input)
     elif any(call.id in capture.drained for call, _ in seen):
         reader = _reader(capture, training)
         found = _awaited(capture, seen, reader) if reader else _asynchronous(capture, seen)
@@ -254,7 +254,7 @@ def _typical(samples: list[float]) -> Interval:
 def _awaited(capture: Capture, seen: list[tuple[Call, Steps]], reader: str) -> Split:
     """Split steps of an asynchronous backend whose results somebody reads before the next step begins."""
     every = rows.joined([steps for _, steps in seen])
-    chosen = rows.choose(every, rows.observed(every))
+    chosen = rows.observed(every)
     columns = _columns(chosen)
     columns["device"] = columns["run"] + columns["sync"]
     means = rows.means(columns, chosen.count)
@@ -295,7 +295,7 @@ def _ran_ahead(chosen: Steps, device_s: float, launch_s: float) -> float:
 
 def _asynchronous(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
     every = rows.joined([steps for _, steps in seen])
-    chosen = rows.choose(every, rows.observed(every))
+    chosen = rows.observed(every)
     columns = _columns(chosen)
     columns["loop"] = (columns["step"] - sum(columns[name] for name in columns if name != "step")).clip(0)
     seen_ = rows.means(columns, chosen.count)
@@ -343,7 +343,7 @@ def _asynchronous(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
 
 def _synchronous(training: Training, seen: list[tuple[Call, Steps]]) -> Split:
     every = rows.joined([steps for _, steps in seen])
-    chosen = rows.choose(every, rows.observed(every))
+    chosen = rows.observed(every)
     means = rows.means(_columns(chosen), chosen.count)
     raw = {
         "input": means["fetch"],
