@@ -181,8 +181,8 @@ def run(
 ) -> Report | None:
     """Run a script as `fitdoctor run` does and return the diagnosis, None if no training was seen."""
     from fitdoctor import pipeline
+    from fitdoctor.capture.cap import DEFAULT_BUDGET
     from fitdoctor.capture.launch import Options, launch
-    from fitdoctor.capture.session import DEFAULT_BUDGET
 
     ended = launch(
         Options(

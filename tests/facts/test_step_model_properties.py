@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,6 +84,17 @@ def test_a_set_never_saves_less_than_its_best_member(model: StepModel, several: 
 def test_the_order_of_fixes_does_not_matter(model: StepModel, several: list[Change]) -> None:
     results = [apply(model, list(order)).step.mid for order in itertools.permutations(several)]
     assert max(results) - min(results) <= 1e-9 * (1 + model.step.mid)
+
+
+@given(models(), changes, seconds, seconds)
+def test_what_a_fix_costs_once_is_taken_from_what_it_saves(
+    model: StepModel, change: Change, less: float, more: float
+) -> None:
+    cheap, dear = (replace(change, once=Interval.exact(each)) for each in sorted((less, more)))
+    apart = abs(more - less) / model.whole_s if model.whole_s > 0 else 0.0
+    for free, least, most in zip(*(ends(model, [each]) for each in (change, cheap, dear)), strict=True):
+        assert free >= least - 1e-9
+        assert least - apart - 1e-9 <= most <= least + 1e-9
 
 
 @given(models(), changes)

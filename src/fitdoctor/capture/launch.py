@@ -25,8 +25,8 @@ from typing import Any
 from fitdoctor.capture import places, store
 from fitdoctor.capture import scratch as scratching
 from fitdoctor.capture.beside import Beside
+from fitdoctor.capture.cap import DEFAULT_BUDGET, DEFAULT_STEPS
 from fitdoctor.capture.child import BOOT_VARIABLE, Boot
-from fitdoctor.capture.session import DEFAULT_BUDGET, DEFAULT_STEPS
 from fitdoctor.errors import CaptureError, UsageError
 from fitdoctor.probes.host import environment
 from fitdoctor.units import duration

@@ -5,20 +5,17 @@ Runs inside the user's process, for `fitdoctor run` (see `child.py`) and for `fi
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import hashlib
-import importlib.metadata
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from fitdoctor._version import __version__
-from fitdoctor.capture import store
+from fitdoctor.capture import store, taken_part
+from fitdoctor.capture.cap import DEFAULT_BUDGET, Cap
 from fitdoctor.probes import account as acc
 from fitdoctor.probes import gil, host, own_cost, step_function
 from fitdoctor.probes import recorder as recording
@@ -27,26 +24,13 @@ from fitdoctor.probes.compiles import CompileProbe
 from fitdoctor.probes.fit import FitProbe
 from fitdoctor.probes.input_tf import TensorFlowInput
 from fitdoctor.probes.input_tf_generators import GeneratorProbe
-from fitdoctor.probes.install import ImportWatch, Patches, is_users, time_imports
+from fitdoctor.probes.install import ImportWatch, Patches, time_imports
 from fitdoctor.probes.loops import LoopProbe
 from fitdoctor.probes.reads import ReadProbe
 from fitdoctor.probes.recorder import Recorder
 from fitdoctor.probes.saving import SavingProbe
 from fitdoctor.probes.steps import Tracker
 from fitdoctor.probes.strategies import StrategyProbe
-
-PACKAGES = ("keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch", "grain", "numpy", "tf-keras")
-DEFAULT_STEPS = 200
-DEFAULT_SECONDS = 8.0
-"""Without `--steps`, steady steps are watched at least this long."""
-FEWEST_STEPS = 30
-SEEN_OF_SHORT = 0.7
-"""A training too short for all that is stopped after this share of it, if it has as many steady steps as that."""
-DEFAULT_BUDGET = 60.0
-WATCHED = 0.5
-"""Share of the budget that watching takes at most where experiments follow."""
-MAX_SOURCE = 1_000_000
-
 
 Experiments = Callable[[Recorder, ActiveCall, Any, Any, float, Callable[[str], None]], None]
 
@@ -76,11 +60,10 @@ class Session:
         self.writer = sink
         self.mode = mode
         self.redact = redact
-        self.steps = steps
-        self.budget = budget
         self.recorder = Recorder(sink, start_ns)
         self.start_ns = start_ns
         self.tracker = Tracker(self.recorder)
+        self.cap = Cap(self.tracker, steps, budget, script)
         self.patches = Patches(self.recorder)
         self.watch = ImportWatch(self.recorder)
         self.fit = FitProbe(self.tracker, self.patches, self._cap_in_fit)
@@ -100,8 +83,6 @@ class Session:
         """Where the time went until the lab began."""
         self.before_exit: list[Callable[[], None]] = []
         self.hit: str | None = None
-        self._fits: int | None = None
-        """How many calls of `fit` the user's files hold."""
         self.finished = False
 
     # --- start ------------------------------------------------------------------------------------
@@ -117,12 +98,13 @@ class Session:
             mode=self.mode,
             started=time.time(),
             pid=os.getpid(),
-            cap={"steps": self.steps, "budget": self.budget, "hit": None},
+            cap={"steps": self.cap.steps, "budget": self.cap.budget, "hit": None},
             exit={"code": None, "signal": None, "reason": "running"},
         )
         self._host()
         recorder.settles = self.mode != "capped"
         if self.mode == "capped":
+            self.cap.experiments = self.experiments is not None
             self.tracker.on_step = self._check_cap
         time_imports(recorder, self.patches)
         self.watch.install()
@@ -171,75 +153,13 @@ class Session:
         )
 
     def _check_cap(self, call: ActiveCall) -> None:
-        """Decide after each step whether enough was seen."""
-        tracker = self.tracker
-        first = tracker.first_step_ns
-        now = self.recorder.account.settle()
-        if first is None:
-            # Only short calls without steps (predict in a loop): the budget alone decides.
-            spent = (now - call.start_ns) / 1e9 if tracker.calls_seen > 1 else 0.0
-            if spent < self.budget:
-                return
-            self.hit = "budget"
-        else:
-            spent = (now - first) / 1e9
-            if spent >= self._watching:
-                self.hit = "budget"
-            elif self.steps is not None:
-                if tracker.steady_steps < self.steps:
-                    return
-                self.hit = "steps"
-            elif not self._enough(call, spent):
-                return
-            else:
-                self.hit = "steps"
-        if tracker.fitting is not None:
+        """Stop once enough was seen."""
+        self.hit = self.cap.hit(call, self.recorder.account.settle())
+        if self.hit is None:
+            return
+        if self.tracker.fitting is not None:
             raise CapReached
         self._cap_in_place(call)
-
-    @property
-    def _watching(self) -> float:
-        """Seconds of the budget that watching may take; the lab needs the rest."""
-        return self.budget * (WATCHED if self.experiments is not None else 1.0)
-
-    def _enough(self, call: ActiveCall, spent: float) -> bool:
-        """Without `--steps`: enough steps, long enough, and what happens between epochs if it comes in time."""
-        tracker = self.tracker
-        if self._nearly_over(call):
-            return True
-        if tracker.steady_steps < DEFAULT_STEPS or tracker.steady_ns < DEFAULT_SECONDS * 1e9:
-            return False
-        if call.kind == "fit":
-            if tracker.calls_seen > 1 and call.steady < DEFAULT_STEPS:
-                return False  # many short calls: watched across them until the budget is used
-            if tracker.epochs_seen < 2 and call.info.get("epochs", 1) > 1:
-                # Stay for the end of the epoch if it fits into the budget.
-                per_step = tracker.steady_ns / 1e9 / tracker.steady_steps
-                left = (call.info.get("steps_per_epoch") or 0) - call.step
-                return not 0 < left * per_step < self._watching - spent
-        return True
-
-    def _nearly_over(self, call: ActiveCall) -> bool:
-        """Tell whether a short training has so few steps left that it would end before experiments could be made.
-
-        Only where no other one may follow: a short `fit` is often the first of two, and the second is what takes long.
-        """
-        planned = (call.info.get("steps_per_epoch") or 0) * (call.info.get("epochs") or 0)
-        return (
-            self.experiments is not None
-            and call.kind == "fit"
-            and self.tracker.calls_seen <= 1
-            and call.steady >= FEWEST_STEPS
-            and 0 < planned * SEEN_OF_SHORT <= call.step
-            and self._only_fit(call)
-        )
-
-    def _only_fit(self, call: ActiveCall) -> bool:
-        """Tell whether the user's files speak of one `fit` alone."""
-        if self._fits is None:
-            files = {self.script, call.site.path if call.site is not None else ""}
-            self._fits = sum(_fits_in(file) for file in files if file.endswith(".py"))
-        return self._fits == 1
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -267,7 +187,7 @@ class Session:
     def _left(self) -> float:
         """Seconds of the budget that are left."""
         first = self.tracker.first_step_ns or self.start_ns
-        return self.budget - (self.recorder.clock() - first) / 1e9
+        return self.cap.budget - (self.recorder.clock() - first) / 1e9
 
     def _experiment_with_calls(self, share: float) -> None:
         """Make the short calls that the script makes many times again, within a share of the time left."""
@@ -345,11 +265,11 @@ class Session:
             tracker.end_loop()
         recorder.meta(
             **(self._measured or self._account()),
-            cap={"steps": self.steps, "budget": self.budget, "hit": self.hit},
+            cap={"steps": self.cap.steps, "budget": self.cap.budget, "hit": self.hit},
             exit={"code": code, "signal": None, "reason": reason},
-            versions=_versions(),
+            versions=taken_part.versions(),
         )
-        for path, sha, text in _sources(self.script, self.redact):
+        for path, sha, text in taken_part.sources(self.script, self.redact):
             recorder.put("sources", path, store.source_row(path, sha, text))
         recorder.close()
         recorder.live = False
@@ -358,45 +278,6 @@ class Session:
             self.writer.close()
         recording.set_current(None)
         _current = None
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": sys.version.split()[0], "fitdoctor": __version__}
-    for package in PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
-
-
-def _sources(script: str, redact: bool) -> Iterable[tuple[str, str, str | None]]:
-    """Yield the user's own files that took part."""
-    # At exit Python has already forgotten where `__main__` came from.
-    files = {os.path.abspath(script)} if script.endswith(".py") else set()
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and file.endswith(".py") and is_users(file):
-            files.add(os.path.abspath(file))
-    for file in sorted(files):
-        try:
-            data = Path(file).read_bytes()
-        except OSError:
-            continue
-        text = None if redact or len(data) > MAX_SOURCE else data.decode("utf-8", "surrogateescape")
-        yield file, hashlib.sha256(data).hexdigest(), text
-
-
-def _fits_in(path: str) -> int:
-    """Count the calls of `fit` in a file; many where it cannot be read, or where one may run in a loop."""
-    try:
-        tree = ast.parse(Path(path).read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return 2
-    loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While, ast.AsyncFor))]
-    return sum(map(_is_fit, ast.walk(tree))) + sum(_is_fit(node) for loop in loops for node in ast.walk(loop))
-
-
-def _is_fit(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit"
 
 
 def _end_workers() -> None:

@@ -42,6 +42,7 @@ from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 EXPERIMENT = "steps_per_execution"
 IDLE = "idle step"
 FELT = 0.02
+"""A loop around the step that takes less than this share of it is nobody's cause."""
 TRIED = (8, 32)
 
 
