@@ -3,7 +3,8 @@
     python benchmarks/accuracy.py [--only NAME ...] [--recorded] [--pairs N] [--again]
 
 Each slow script is diagnosed as a user would (`fitdoctor run`, capped), then timed against its hand-made fast version,
-in turns.  Healthy scripts must give no finding.  The result is docs/accuracy.md; with --only it is printed instead.
+in turns, and what that gains is written into its truth.toml.  Healthy scripts must give no finding.  The result is
+docs/accuracy.md; with --only it is printed instead.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import accuracy_page
+import measure_gain
 import pairs
 from accuracy_page import Diagnosis, Found, Healthy, Row
 from fitdoctor import pipeline
 from fitdoctor.capture import store
-from fitdoctor.model import Interval
 from fitdoctor.report import json as report_json
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
@@ -73,40 +74,41 @@ def judged(capture: Path) -> tuple[Diagnosis, dict[str, Any]]:
     return Diagnosis(tuple(Found.read(each, scale) for each in data["findings"]), lab_spent=spent), data["run"]
 
 
-def measured_before() -> dict[str, Interval]:
-    """Return the realised savings of the last run."""
-    rows = json.loads(RAW.read_text("utf-8"))["pairs"] if RAW.exists() else []
-    return {row["cause"]: Interval(**row["realised"]) for row in rows if row["realised"]}
-
-
-def how_before(otherwise: str) -> str:
-    """Return how the timings of the last run were made."""
-    return str(json.loads(RAW.read_text("utf-8")).get("how", otherwise)) if RAW.exists() else otherwise
-
-
-def realised(name: str, truth: pairs.Truth, recorded: bool, count: int) -> tuple[Interval | None, str]:
-    """Return the measured saving of the fast version, or why there is none."""
-    if recorded:
-        return (
-            (pairs.saving_of(truth.speedup), "") if truth.speedup else (None, "never measured: run without --recorded")
-        )
+def timed(name: str, count: int) -> str:
+    """Time a pair and write down what it gains; return what went wrong."""
+    folder = pairs.CORPUS / name
     try:
-        slow, fast = pairs.measure(pairs.CORPUS / name, count)
+        slow, fast = pairs.measure(folder, count)
     except pairs.BenchmarkError as error:
-        return None, str(error).splitlines()[0]
-    return pairs.saving_of(pairs.ratio(slow, fast)), ""
+        return str(error).splitlines()[0]
+    measure_gain.write_gain(folder / "truth.toml", measure_gain.measured(folder, slow, fast))
+    return ""
+
+
+def realised(name: str) -> tuple[pairs.Gain | None, str]:
+    """Return the measured gain of the fast version, or why there is none that can be compared."""
+    folder = pairs.CORPUS / name
+    gain = pairs.read_truth(folder / "truth.toml").gain
+    if gain is None:
+        return None, "never measured: run without --recorded"
+    if gain.scripts != pairs.scripts(folder):
+        return None, "measured before the scripts were changed: run without --recorded"
+    if gain.machine != pairs.machine():
+        return None, f"measured on another machine ({gain.machine}): run without --recorded"
+    return gain, ""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="NAME", nargs="+", help="only these pairs or healthy scripts; print the page")
-    parser.add_argument("--recorded", action="store_true", help="take the realised gains from truth.toml")
+    parser.add_argument("--recorded", action="store_true", help="time nothing: take the gains from truth.toml")
     parser.add_argument("--pairs", type=int, default=5, help="how often slow and fast are timed (default: 5)")
     parser.add_argument(
-        "--again", action="store_true", help="run nothing: judge the captures and the timings of the last run anew"
+        "--again",
+        action="store_true",
+        help="run nothing: judge the last run's captures anew; gains from truth.toml",
     )
     args = parser.parse_args()
-    before = measured_before() if args.again else {}
     scripts = {path.stem: path for path in pairs.healthy()}
     known = [*pairs.names(), *scripts]
     wanted = args.only or known
@@ -120,11 +122,10 @@ def main() -> int:
         slow = pairs.CORPUS / name / "slow.py"
         diagnosis, run = judged(kept(slow)) if args.again else diagnose(slow, whole=truth.whole)
         versions.update({key: value for key, value in (run.get("versions") or {}).items() if value})
-        if args.again:
-            saving, problem = before.get(name), "" if name in before else "not timed in the last run"
-        else:
-            saving, problem = realised(name, truth, args.recorded, args.pairs)
-        rows.append(Row(name, truth.backend, truth.lines, diagnosis, saving, problem))
+        problem = "" if args.again or args.recorded else timed(name, args.pairs)
+        gain, missing = realised(name) if not problem else (None, problem)
+        saving = pairs.saving_of(gain.speedup) if gain else None
+        rows.append(Row(name, truth.backend, truth.lines, diagnosis, saving, missing, gain.pairs if gain else 0))
         print(accuracy_page.line(rows[-1]), flush=True)
     for name in [each for each in wanted if each in scripts]:
         diagnosis, run = judged(kept(scripts[name])) if args.again else diagnose(scripts[name])
@@ -132,19 +133,20 @@ def main() -> int:
         healthy.append(Healthy(name, diagnosis))
         print(f"{name}: {accuracy_page.said(diagnosis)}", flush=True)
 
-    each = f"{args.pairs} run{'s' if args.pairs != 1 else ''} each, slow and fast in turns"
-    how = how_before(each) if args.again else "as recorded in the corpus" if args.recorded else each
     text = accuracy_page.page(
-        rows, healthy, machine=pairs.machine(), versions=versions, date=datetime.date.today().isoformat(), how=how
+        rows,
+        healthy,
+        machine=pairs.machine(),
+        versions=versions,
+        date=datetime.date.today().isoformat(),
+        again=args.again,
     )
-    RAW.parent.mkdir(parents=True, exist_ok=True)
-    # The timings of a full run are what --again builds on.
-    if not args.only and not args.again:
-        RAW.write_text(json.dumps({"how": how, **accuracy_page.raw(rows, healthy)}, indent=1), "utf-8")
     if args.only:
         print(f"\n{text}")
     else:
         PAGE.write_text(text, "utf-8")
+        RAW.parent.mkdir(parents=True, exist_ok=True)
+        RAW.write_text(json.dumps(accuracy_page.raw(rows, healthy), indent=1), "utf-8")
         print(f"\nwritten: {PAGE.relative_to(PAGE.parent.parent)}; every number: {RAW.relative_to(RAW.parent.parent)}")
     return 0
 

@@ -63,6 +63,8 @@ class Row:
     diagnosis: Diagnosis
     realised: Interval | None
     problem: str = ""
+    runs: int = 0
+    """How often slow and fast were timed against each other."""
 
     @property
     def first(self) -> Found | None:
@@ -162,7 +164,7 @@ def said(diagnosis: Diagnosis) -> str:
 def line(row: Row) -> str:
     """Return a row for the terminal."""
     predicted = units.percent_range(row.found.saving) if row.found else "no prediction"
-    real = units.percent_range(row.realised) if row.realised else row.problem or "not measured"
+    real = _real(row) if row.realised else row.problem or "not measured"
     return f"{row.cause}: found {said(row.diagnosis)}; predicted {predicted}, realised {real}"
 
 
@@ -173,7 +175,7 @@ def page(
     machine: str,
     versions: Mapping[str, str],
     date: str,
-    how: str,
+    again: bool = False,
 ) -> str:
     """Return docs/accuracy.md."""
     stack = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
@@ -181,8 +183,10 @@ def page(
         "# How accurate it is",
         "Written by `make bench-accuracy`; do not edit. Each pair of the corpus is a slow script with one known\n"
         "cause, and the same training made fast by hand. fitdoctor sees the slow script only. *Predicted* is the\n"
-        "share of the training time it says the fix saves; *realised* is what the fast script really saved.",
-        f"Measured on {date}: {machine}; {stack or 'versions unknown'}. Realised savings: {how}.",
+        "share of the training time it says the fix saves; *realised* is what the fast script really saved, timed\n"
+        "against the slow one in turns, without fitdoctor: the median of so many runs with its 95 % interval.",
+        f"Measured on {date}: {machine}; {stack or 'versions unknown'}."
+        + (" Captures of earlier runs were judged anew." if again else ""),
         "## In short",
         _summary(summary(rows, healthy)),
         "## Pairs",
@@ -221,12 +225,19 @@ def _mark(value: bool | None) -> str:
     return {True: "yes", False: "**no**", None: "–"}[value]
 
 
+def _real(row: Row) -> str:
+    """Return the realised saving; one run has no interval."""
+    if row.realised is None:
+        return "not measured"
+    return units.percent_range(row.realised) if row.runs > 1 else units.percent(row.realised.mid)
+
+
 def _pairs(rows: Sequence[Row]) -> str:
     if not rows:
         return "None was run."
     table = [
-        "| cause | backend | diagnosed first | line | predicted saving | realised saving | inside | time off by |",
-        "|---|---|---|---|---|---|---|---|",
+        "| cause | backend | diagnosed first | line | predicted saving | realised | runs | inside | time off by |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         if row.diagnosis.problem:
@@ -236,9 +247,9 @@ def _pairs(rows: Sequence[Row]) -> str:
         else:
             first = row.first.rule if row.right_first else f"**{row.first.rule}**"
         predicted = units.percent_range(row.found.saving) if row.found else "–"
-        real = units.percent_range(row.realised) if row.realised else "not measured"
         error = "–" if row.error is None else f"{'+' if row.error >= 0 else ''}{units.percent(row.error)}"
-        cells = [row.cause, row.backend, first, _mark(row.right_line), predicted, real, _mark(row.inside), error]
+        real, runs = _real(row), str(row.runs or "–")
+        cells = [row.cause, row.backend, first, _mark(row.right_line), predicted, real, runs, _mark(row.inside), error]
         table.append(f"| {' | '.join(cells)} |")
     return "\n".join(table)
 
@@ -256,7 +267,7 @@ def _wrong(rows: Sequence[Row], healthy: Sequence[Healthy]) -> list[str]:
             way = "too little" if row.realised.mid > row.found.saving.high else "too much"
             lines.append(
                 f"- {row.cause}: {way} was promised: {units.percent_range(row.found.saving)} predicted, "
-                f"{units.percent_range(row.realised)} realised"
+                f"{_real(row)} realised"
             )
         if row.right_line is False:
             at = row.found.line if row.found and row.found.line is not None else "no line"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,18 +20,17 @@ from fitdoctor.model import Interval
 FEWEST = 5
 
 
-def gain_table(slow: Sequence[float], fast: Sequence[float], machine: str, date: str) -> str:
+def gain_table(slow: Sequence[float], fast: Sequence[float], *, scripts: str, machine: str, date: str) -> str:
     """Return the [gain] table of a truth.toml."""
     speedup = pairs.ratio(slow, fast)
     quoted = machine.replace("\\", "").replace('"', "")
     return (
         "[gain]\n"
         f"speedup = {{ low = {speedup.low:.3f}, mid = {speedup.mid:.3f}, high = {speedup.high:.3f} }}\n"
-        f"slow_s = {statistics.median(slow):.2f}\n"
-        f"fast_s = {statistics.median(fast):.2f}\n"
         f"pairs = {len(slow)}\n"
         f'date = "{date}"\n'
         f'machine = "{quoted}"\n'
+        f'scripts = "{scripts}"\n'
     )
 
 
@@ -43,6 +41,12 @@ def with_gain(text: str, table: str) -> str:
 
 def write_gain(path: Path, table: str) -> None:
     path.write_text(with_gain(path.read_text("utf-8"), table), "utf-8")
+
+
+def measured(folder: Path, slow: Sequence[float], fast: Sequence[float]) -> str:
+    """Return the [gain] table of a pair timed here and now."""
+    today = datetime.date.today().isoformat()
+    return gain_table(slow, fast, scripts=pairs.scripts(folder), machine=pairs.machine(), date=today)
 
 
 def main() -> int:
@@ -65,7 +69,7 @@ def main() -> int:
             print(f"{name}: {error}", file=sys.stderr)
             failed = True
             continue
-        table = gain_table(slow, fast, pairs.machine(), datetime.date.today().isoformat())
+        table = measured(pairs.CORPUS / name, slow, fast)
         print(table, flush=True)
         if not args.dry_run:
             write_gain(pairs.CORPUS / name / "truth.toml", table)

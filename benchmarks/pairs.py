@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
@@ -33,6 +34,18 @@ class BenchmarkError(Exception):
 
 
 @dataclass(frozen=True)
+class Gain:
+    """What the fast script of a pair was measured to gain."""
+
+    speedup: Interval
+    pairs: int
+    date: str
+    machine: str
+    scripts: str
+    """The scripts that were measured, as a hash."""
+
+
+@dataclass(frozen=True)
 class Truth:
     """What is known about a pair: `truth.toml`."""
 
@@ -47,8 +60,7 @@ class Truth:
     """Other lines of slow.py that are as good an answer."""
     whole: bool = False
     """Only a run watched to its end can tell."""
-    speedup: Interval | None = None
-    machine: str | None = None
+    gain: Gain | None = None
 
     @property
     def lines(self) -> tuple[int, ...]:
@@ -69,8 +81,7 @@ def healthy() -> list[Path]:
 def read_truth(path: Path) -> Truth:
     """Read a truth.toml."""
     data = tomllib.loads(path.read_text("utf-8"))
-    gain = data.get("gain") or {}
-    speedup = gain.get("speedup")
+    gain = data.get("gain")
     return Truth(
         cause=data["cause"],
         family=data["family"],
@@ -81,9 +92,14 @@ def read_truth(path: Path) -> Truth:
         cases=tuple(data["cases"]),
         also=tuple(data.get("also", ())),
         whole=bool(data.get("whole", False)),
-        speedup=Interval(speedup["low"], speedup["mid"], speedup["high"]) if speedup else None,
-        machine=gain.get("machine"),
+        gain=Gain(**{**gain, "speedup": Interval(**gain["speedup"])}) if gain else None,
     )
+
+
+def scripts(folder: Path) -> str:
+    """Return a hash of both scripts of a pair."""
+    text = b"\0".join((folder / name).read_bytes() for name in ("slow.py", "fast.py"))
+    return hashlib.sha256(text).hexdigest()[:16]
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -67,9 +67,9 @@ def test_the_truth_fits_its_script(folder: Path) -> None:
     for text in (slow, fast):
         assert re.findall(r'setdefault\("KERAS_BACKEND", "(\w+)"\)', text) == [truth.backend]
     assert all(re.fullmatch(r"[A-Z]{2}\d{2}", case) for case in truth.cases)
-    if truth.speedup is not None:
-        assert truth.speedup.low > 1
-        assert truth.machine
+    if truth.gain is not None:
+        assert truth.gain.speedup.low > 1
+        assert truth.gain.scripts == pairs.scripts(folder), "the scripts were changed since: run make bench-gain"
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=named)
@@ -137,14 +137,15 @@ def test_the_gain_is_written_and_read_back(tmp_path: Path) -> None:
     path.write_text(
         'cause = "a-b"\nfamily = "input"\nline = 3\nbackend = "jax"\nadapter = "arrays"\nidentical = true\ncases = []\n'
     )
-    assert pairs.read_truth(path).speedup is None
+    assert pairs.read_truth(path).gain is None
     for slow in (4.0, 6.0):
-        table = measure_gain.gain_table([slow] * 5, [2.0] * 5, 'A "fast" CPU, 2 cores', "2026-01-02")
+        table = measure_gain.gain_table(
+            [slow] * 5, [2.0] * 5, scripts="ab", machine='A "fast" CPU, 2 cores', date="2026-01-02"
+        )
         measure_gain.write_gain(path, table)
     assert path.read_text().count("[gain]") == 1
     truth = pairs.read_truth(path)
-    assert truth.speedup == Interval.exact(3.0)
-    assert truth.machine == "A fast CPU, 2 cores"
+    assert truth.gain == pairs.Gain(Interval.exact(3.0), 5, "2026-01-02", "A fast CPU, 2 cores", "ab")
     assert truth.line == 3
 
 
@@ -156,7 +157,7 @@ def found(rule: str, low: float, mid: float, high: float, line: int | None = 7, 
 
 
 def row(cause: str, *findings: Found, realised: Interval | None = None, problem: str = "") -> Row:
-    return Row(cause, "jax", (7, 12), Diagnosis(findings, problem), realised)
+    return Row(cause, "jax", (7, 12), Diagnosis(findings, problem), realised, runs=5 if realised else 0)
 
 
 HALF = Interval(0.45, 0.5, 0.55)
@@ -239,12 +240,12 @@ def test_the_summary_of_nothing() -> None:
 def test_the_page_says_where_it_is_wrong() -> None:
     rows, healthy = results()
     text = accuracy_page.page(
-        rows, healthy, machine="A CPU, 2 cores", versions={"keras": "3.1"}, date="2026-01-02", how="5 runs each"
+        rows, healthy, machine="A CPU, 2 cores", versions={"keras": "3.1"}, date="2026-01-02", again=True
     )
-    assert "A CPU, 2 cores; keras 3.1. Realised savings: 5 runs each." in text
+    assert "A CPU, 2 cores; keras 3.1. Captures of earlier runs were judged anew." in text
     assert "| right cause first | 2 of 5 (40 %) |" in text
-    assert "| a-b | jax | a-b | yes | 45 % (40 to 50) | 50 % (45 to 55) | yes | +10 % |" in text
-    assert "| e-f | jax | **no finding** | – | – | 50 % (45 to 55) | – | – |" in text
+    assert "| a-b | jax | a-b | yes | 45 % (40 to 50) | 50 % (45 to 55) | 5 | yes | +10 % |" in text
+    assert "| e-f | jax | **no finding** | – | – | 50 % (45 to 55) | 5 | – | – |" in text
     assert "- c-d: too little was promised: 20 % (10 to 30) predicted, 50 % (45 to 55) realised" in text
     assert "- c-d: points at 1, a person would edit 7" in text
     assert "- e-f: the cause is not among the findings; found: no finding" in text
@@ -256,7 +257,7 @@ def test_the_page_says_where_it_is_wrong() -> None:
 
 def test_a_page_without_faults_has_no_such_section() -> None:
     rows, healthy = results()
-    text = accuracy_page.page(rows[:1], healthy[:1], machine="A CPU", versions={}, date="2026-01-02", how="recorded")
+    text = accuracy_page.page(rows[:1], healthy[:1], machine="A CPU", versions={}, date="2026-01-02")
     assert "Where it is wrong" not in text
 
 

@@ -93,8 +93,9 @@ def test_short_steps_rest_and_all_are_counted(doctor: Doctor, backend: str) -> N
     assert facts.resolve(seen.capture).get(StepModel).step.mid == pytest.approx(every, rel=0.3)
     if backend == "jax":
         return  # what a step's launch takes tells nothing: the device computes beside it
-    # The rested steps are the same steps: they take about as long as those that were watched (a wide margin).
-    watched = (steps.flags == 0) & (steps.count > 0)
+    # The rested steps are the same steps: they take about as long as those that were watched in turns with them (a
+    # factor of two either way: other tests come and go beside this one).
+    watched = (steps.flags == 0) & (steps.count > 0) & (steps.start_ns > steps.start_ns[rested].min())
     mean = [float(steps.wall_ns[which].sum() / steps.count[which].sum()) for which in (rested, watched)]
-    assert mean[0] == pytest.approx(mean[1], rel=0.5)
+    assert 0.5 < mean[0] / mean[1] < 2
     assert not seen.capture.gaps or all("failed" not in gap.reason for gap in seen.capture.gaps)

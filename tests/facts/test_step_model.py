@@ -7,7 +7,7 @@ import pytest
 
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import resolve, rows
-from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.step_model import FRESH, StepModel
 from fitdoctor.model import PARTS, Change, Interval, Steps
 from tests.captures.build import Run
 
@@ -167,8 +167,8 @@ def test_a_faster_step_does_not_help_a_pipeline_that_cannot_keep_up(tmp_path: Pa
 
 def test_what_a_fix_costs_once_weighs_on_short_trainings(tmp_path: Path) -> None:
     short = model(Run(noise=0, account={}).fit(steps=100, compute_ms=100), tmp_path)
-    change = short.change_by_compiling(Interval(0.1, 0.1, 0.1), 2.0)
-    assert change.once == Interval(1.5, 2.0, 2.5)
+    change = short.change_by_compiling(Interval(0.1, 0.1, 0.1), 1.0, instead=False)
+    assert change.once == FRESH
     # Of 10 seconds 9 would be saved, but for 2 seconds of compiling.
     assert short.with_change(change).saving().mid == pytest.approx(0.7, rel=0.03)
     assert short.with_change(change).whole_s == pytest.approx(3.0, rel=0.03)
@@ -179,8 +179,9 @@ def test_what_a_fix_costs_once_weighs_on_short_trainings(tmp_path: Path) -> None
 
 def test_what_is_compiled_anyway_is_not_paid_twice(tmp_path: Path) -> None:
     run = model(Run(noise=0, account={"compiling": 1.5}).fit(steps=100, compute_ms=100), tmp_path)
-    assert run.change_by_compiling(Interval(0.1, 0.1, 0.1), 2.0).once.mid == pytest.approx(0.5)
-    assert run.change_by_compiling(Interval(0.1, 0.1, 0.1), 2.0, instead=False).once.mid == pytest.approx(2.0)
+    assert run.change_by_compiling(Interval(0.1, 0.1, 0.1), 2.0).once.mid == pytest.approx(2.0 - 1.5 / FRESH.mid)
+    assert run.change_by_compiling(Interval(0.1, 0.1, 0.1), 0.5).once == Interval.exact(0.0)
+    assert run.change_by_compiling(Interval(0.1, 0.1, 0.1), 2.0, instead=False).once == FRESH.scale(2.0)
 
 
 def test_a_pipeline_that_only_hiccups_does_not_bound_the_step(tmp_path: Path) -> None:

@@ -26,6 +26,21 @@ def test_a_capped_fit_is_projected_to_its_planned_end(tmp_path: Path) -> None:
     assert found.whole_s == pytest.approx(34, rel=0.05)
 
 
+def test_a_loop_that_says_its_length_is_projected_to_its_end(tmp_path: Path) -> None:
+    run = Run().fit(steps=100, kind="loop", compute_ms=10, planned_steps=1000).calls(count=50, ms=20)
+    run.meta["account"]["between epochs"] = 0.5
+    found = training(run, tmp_path)
+    assert found.planned_steps == 1000
+    assert not any("length" in gap.what for gap in found.gaps)
+    assert found.elsewhere["imports"] > 0, "what is paid once is weighed against the whole loop"
+    assert found.elsewhere["short calls"] == pytest.approx(10.0, rel=0.05)
+    assert found.elsewhere["between epochs"] == pytest.approx(5.0)
+    silent = training(Run().fit(steps=100, kind="loop", compute_ms=10), tmp_path)
+    assert silent.planned_steps == 100
+    assert [gap.what for gap in silent.gaps] == ["the length of the loop"]
+    assert "imports" not in silent.elsewhere
+
+
 def test_epochs_of_unknown_length_are_a_gap(tmp_path: Path) -> None:
     found = training(Run().fit(steps=100, steps_per_epoch=None, epochs_planned=5), tmp_path)
     assert found.steps_per_epoch is None

@@ -17,7 +17,7 @@ from fitdoctor._version import __version__
 from fitdoctor.capture import store, taken_part
 from fitdoctor.capture.cap import DEFAULT_BUDGET, Cap
 from fitdoctor.probes import account as acc
-from fitdoctor.probes import gil, host, own_cost, step_function
+from fitdoctor.probes import gil, host, loop_length, own_cost, step_function
 from fitdoctor.probes import recorder as recording
 from fitdoctor.probes.calls import ActiveCall, CapReached
 from fitdoctor.probes.compiles import CompileProbe
@@ -220,6 +220,7 @@ class Session:
 
     def _cap_in_place(self, call: ActiveCall) -> None:
         """End the process where it stands: a hand-written loop has no frame of ours around it."""
+        self._ask_length()
         self.detach()
         if self.experiments is not None and self.recorder.live:
             eager = call.op_by_op and call.info.get("backend") == "tensorflow"
@@ -231,6 +232,20 @@ class Session:
                 if step:
                     self._experiment(call, None, self._left)
         self._exit_capped()
+
+    def _ask_length(self) -> None:
+        """Note how many steps the loop would have had, while its frames are there to be asked."""
+        tracker, loop = self.tracker, self.tracker.loop
+        if loop is None or tracker.loops_ended.keys() - {loop.site}:
+            return  # which of several loops goes on, and how often, nobody says
+        with contextlib.suppress(Exception):
+            tracker.fold()
+            before = tracker.loops_ended.get(loop.site, [])
+            passes = loop.epoch or len(before)
+            per_pass = round((loop.steps_at_iterator if loop.epoch else sum(before)) / passes) if passes else None
+            found = loop_length.planned(sys._getframe(1), sum(before) + loop.step, per_pass)
+            loop.info["planned_steps"] = None if found is None else found - sum(before)
+            tracker.save(loop)
 
     def _exit_capped(self) -> None:
         self.finish("capped", 0)

@@ -69,15 +69,20 @@ def establish(capture: Capture, short: ShortCalls) -> Training:
     others = sum(each.whole_s for each in projected if each is not leader)
     between = leader.elsewhere.get("between calls", 0.0)
     one_off = {phase: float(capture.account.get(phase, 0.0)) for phase in ONE_OFF}
-    endless = leader.kind != "fit" and (capture.meta.get("exit") or {}).get("reason") == "capped"
-    if endless:
+    capped = (capture.meta.get("exit") or {}).get("reason") == "capped"
+    if leader.kind != "fit" and capped and not leader.info.get("planned_steps"):
         # A loop of unknown length: what is paid once is not weighed against the few steps that were watched.
         one_off = dict.fromkeys(ONE_OFF, 0.0)
         leader = replace(leader, gaps=(*leader.gaps, _LENGTH))
     # What the script does between the calls of a loop happens once per call, not once per run.
     one_off["set-up"] = max(0.0, one_off["set-up"] - between)
     one_off["compiling"] = max(0.0, one_off["compiling"] - short.compiling_s)
-    elsewhere = {**one_off, **leader.elsewhere, "other calls": others, "short calls": short.total_s}
+    # A loop that goes on makes its short calls as often as before.
+    observed = leader.steps + leader.warmup_steps
+    on = max(1.0, leader.planned_steps / observed) if leader.kind != "fit" and observed else 1.0
+    elsewhere = {**one_off, **leader.elsewhere, "other calls": others, "short calls": short.total_s * on}
+    if leader.kind != "fit" and all(each.kind != "fit" for each in projected):
+        elsewhere["between epochs"] = float(capture.account.get("between epochs", 0.0)) * on
     return replace(leader, elsewhere={name: value for name, value in elsewhere.items() if value > 0})
 
 
@@ -192,7 +197,7 @@ def _plan(capture: Capture, call: Call, steps: Steps, *, last: bool) -> _Plan:
     said = call.info.get("steps_per_epoch")
     per_epoch = float(said) if said else statistics.median(lengths) if lengths else None
     if call.kind != "fit":
-        return _Plan(observed, 0, None)
+        return _Plan(max(observed, int(call.info.get("planned_steps") or 0)), 0, None)
     if finished:
         return _Plan(observed, seen, per_epoch if per_epoch is not None else observed / seen)
     epochs = max(seen, int(call.info.get("epochs") or 0) - int(call.info.get("initial_epoch") or 0))

@@ -155,7 +155,8 @@ def _run_eager(recorder: Recorder, call: Any, arguments: Any, seconds: float, te
             raise CannotRun("the budget was used up before it", do="give it more time with --budget")
         deadline = time.monotonic() + seconds
         step = EagerStep(*arguments)
-        _compare(recorder, call, Comparison("compiled", step.compiled, step.as_is), deadline)
+        detail = {"compile_s": step.compile_s}
+        _compare(recorder, call, Comparison("compiled", step.compiled, step.as_is, detail), deadline)
 
 
 @contextlib.contextmanager

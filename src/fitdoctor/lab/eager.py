@@ -27,8 +27,10 @@ class EagerStep:
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         compiled = sys.modules["tensorflow"].function(function)
+        start = time.perf_counter()
         with quiet():
             traced = compiled.get_concrete_function(*args, **kwargs)
+        self.compile_s = time.perf_counter() - start
         variables = list(traced.graph.variables)
         need = sum(int(each.shape.num_elements() or 0) * each.dtype.size for each in variables)
         if need * 1.5 > free_memory():

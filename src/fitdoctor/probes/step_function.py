@@ -6,14 +6,12 @@ the user's own lines belongs to the function that the loop calls for every batch
 
 from __future__ import annotations
 
-import ast
-import functools
 import inspect
-import linecache
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from fitdoctor.probes.frames import loops_around
 from fitdoctor.probes.install import is_users
 
 Called = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
@@ -24,7 +22,7 @@ def find(frame: types.FrameType | None) -> Called | None:
     inside: types.FrameType | None = None
     while frame is not None:
         if is_users(frame.f_code.co_filename):
-            if _in_loop(frame):
+            if loops_around(frame):
                 break
             inside = frame
         frame = frame.f_back
@@ -35,47 +33,6 @@ def find(frame: types.FrameType | None) -> Called | None:
         return None if function is None else (function, *_arguments(inside, function))
     except KeyError:
         return None  # it deleted an argument
-
-
-def _in_loop(frame: types.FrameType) -> bool:
-    """Tell whether the line that runs stands in a loop of the frame's own."""
-    code = frame.f_code
-    tree = _tree(code.co_filename)
-    if tree is None:
-        return False
-    body = _body(tree, code)
-    return any(
-        isinstance(node, (ast.For, ast.While, ast.AsyncFor)) and node.lineno <= frame.f_lineno <= (node.end_lineno or 0)
-        for node in _own_nodes(body)
-    )
-
-
-@functools.lru_cache(maxsize=64)
-def _tree(path: str) -> ast.Module | None:
-    try:
-        return ast.parse("".join(linecache.getlines(path)))
-    except (SyntaxError, ValueError):
-        return None
-
-
-def _body(tree: ast.Module, code: types.CodeType) -> ast.AST:
-    """Return the function that a code object was compiled from; the module where it is no function."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-            if first <= code.co_firstlineno <= node.lineno:
-                return node
-    return tree
-
-
-def _own_nodes(body: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without those of functions inside it."""
-    todo = list(ast.iter_child_nodes(body))
-    while todo:
-        node = todo.pop()
-        yield node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            todo += ast.iter_child_nodes(node)
 
 
 def _function(frame: types.FrameType) -> Callable[..., Any] | None:

@@ -61,6 +61,8 @@ class Tracker:
         self.steady_ns = 0
         self.epochs_seen = 0
         self.calls_seen = 0
+        self.loops_ended: dict[Site | None, list[int]] = {}
+        """How many steps each hand-written loop that was left had, by its line."""
         self.first_step_ns: int | None = None
         self.on_training: list[Callable[[], None]] = []
         """Told once, when the first training begins."""
@@ -441,4 +443,5 @@ class Tracker:
         call.end_ns = call.step_start_ns
         call.info["total_ns"] = call.end_ns - call.start_ns
         call.last_result = None
+        self.loops_ended.setdefault(call.site, []).append(call.step)
         self.save(call)

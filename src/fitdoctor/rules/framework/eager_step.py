@@ -79,10 +79,10 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     if training.info.get("replicas") is not None:
         return Absent("a distribution strategy runs the step: eager-replicas judges it")
     ratio, trial = trials.ratio(TRIAL, experiment="the step compiled")
-    change = model.change_by_compiling(ratio, trial.detail.get("compile_s"), instead=False)
-    if training.kind == "loop":
-        # Only the function was compiled, not what the loop does around it.
-        change = model.change_of_call(change.remaining, statistics.median(trial.baseline_ns) / 1e9)
+    # Of a loop only the function was compiled, not what is done around it.
+    each = statistics.median(trial.baseline_ns) / 1e9
+    stays = model.stays_of_call(ratio, each) if training.kind == "loop" else ratio
+    change = model.change_by_compiling(stays, trial.detail.get("compile_s"), instead=False)
     if ratio.mid >= 1:
         return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
     gain = units.percent_range(ratio)

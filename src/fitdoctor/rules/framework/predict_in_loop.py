@@ -103,9 +103,10 @@ def measure(calls: ShortCalls, model: StepModel) -> Verdict:
     if not few:
         most = calls.groups[0]
         return Clear(f"{most.kind} was called {most.count} times, on {most.samples:.0f} samples each time")
-    felt = [each for each in few if each.total_s > model.noise * model.whole_s]
+    weight = model.elsewhere.get("short calls", 0.0) / (calls.total_s * model.whole_s) if calls.total_s > 0 else 0.0
+    felt = [each for each in few if each.total_s * weight > model.noise]
     if not felt:
-        share = units.percent(few[0].total_s / model.whole_s)
+        share = units.percent(few[0].total_s * weight)
         return Clear(f"{few[0].count} calls of {few[0].kind} take {share} of the training")
     costs = [_cost(each, calls, model) for each in felt if each.alternatives]
     if not costs:
