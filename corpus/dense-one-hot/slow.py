@@ -3,18 +3,18 @@
 import os
 import time
 
-os.environ.setdefault("KERAS_BACKEND", "jax")
+os.environ.setdefault("KERAS_BACKEND", "torch")
 
 import keras
 import numpy as np
 
-VOCABULARY = 8000
+VOCABULARY = 16000
 CONTEXT = 6
 BATCH = 128
 EPOCHS = 20
 
 
-def make_text(count=6144, seed=0):
+def make_text(count=4096, seed=0):
     """Return made-up contexts and next words: common words are common, neighbours go together."""
     rng = np.random.default_rng(seed)
     words = (VOCABULARY * rng.random(count + CONTEXT) ** 3).astype("int32")
@@ -27,9 +27,9 @@ def make_model():
     model = keras.Sequential(
         [
             keras.Input((CONTEXT,), dtype="int32"),
-            keras.layers.Embedding(VOCABULARY, 16),
+            keras.layers.Embedding(VOCABULARY, 8),
             keras.layers.Flatten(),
-            keras.layers.Dense(16, activation="relu"),
+            keras.layers.Dense(4, activation="relu"),
             keras.layers.Dense(VOCABULARY, activation="softmax"),
         ]
     )

@@ -333,6 +333,8 @@ class Change:
     overlap: bool = False
     once: Interval = field(default_factory=lambda: Interval.exact(0.0))
     """Seconds that the fix itself costs, once: compiling what was not compiled."""
+    also: tuple[Change, ...] = ()
+    """What the same fix does elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,11 @@ def models(draw: st.DrawFn) -> StepModel:
     )
 
 
+@given(models(), changes, changes)
+def test_what_a_fix_does_elsewhere_counts_as_if_it_were_another(model: StepModel, one: Change, other: Change) -> None:
+    assert ends(model, [replace(one, also=(other,))]) == ends(model, [one, other])
+
+
 def apply(model: StepModel, several: list[Change]) -> StepModel:
     for change in several:
         model = model.with_change(change)

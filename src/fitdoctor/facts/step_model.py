@@ -99,16 +99,14 @@ class StepModel:
 
     def with_change(self, change: Change) -> StepModel:
         """Return the model as it would be after a fix, on top of the fixes it already holds."""
-        return _changed(self.origin or self, (*self.changes, change))
+        return _changed(self.origin or self, (*self.changes, change, *change.also))
 
     def stays_of_call(self, ratio: Interval, seconds: float) -> Interval:
         """Return what stays of the work if a call that takes `seconds` of it, made alone, takes `ratio` of its time.
 
         What the loop takes beyond that is Python around the call, or the call itself, slower there than alone.
         """
-        least = min(1.0, seconds / self._work) if self._work > 0 else 0.0
-        pairs = zip((1.0, (1 + least) / 2, least), (ratio.low, ratio.mid, ratio.high), strict=True)
-        return Interval(*(1 - share * (1 - each) for share, each in pairs)).clip(0.0, 1.0)
+        return stays(ratio, seconds, self._work)
 
     def change_by_compiling(self, ratio: Interval, compile_s: float | None, *, instead: bool = True) -> Change:
         """Return the change after which the work takes `ratio` of its time, and is compiled, in the lab in `compile_s`.
@@ -171,6 +169,16 @@ def establish(
 def _passes_unseen(found: split.Split) -> bool:
     """Input was seen to pass while the device computed."""
     return found.hidden > 0.5 * min(found.parts["input"].mid + found.hidden, found.parts["compute"].mid)
+
+
+def stays(ratio: Interval, seconds: float, whole: float) -> Interval:
+    """Return what stays of `whole` seconds in the run if what took `seconds` of them in the lab takes `ratio` of that.
+
+    The rest is something else, or the same thing, slower in the run than alone: at worst, at best, in the middle half.
+    """
+    least = min(1.0, seconds / whole) if whole > 0 else 0.0
+    pairs = zip((1.0, (1 + least) / 2, least), (ratio.low, ratio.mid, ratio.high), strict=True)
+    return Interval(*(1 - share * (1 - each) for share, each in pairs)).clip(0.0, 1.0)
 
 
 # --- what-ifs -----------------------------------------------------------------------------------------

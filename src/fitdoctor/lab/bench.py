@@ -88,9 +88,18 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
             return
         tell(f"experiment {place + 1} of {len(todo)}: {module.NAME}")
         try:
-            _one(recorder, call, job, seen, module, time.monotonic() + left / (len(todo) - place))
+            _one(recorder, call, job, seen, module, time.monotonic() + left * _share(todo[place:], seen))
         finally:
             snapshot.restore()
+
+
+def _share(todo: list[Any], seen: Seen) -> float:
+    """Return the share of the time left that the first of these may use: more for what could change more.
+
+    By the root of its worth, so that no other starves; what it leaves goes to the others.
+    """
+    weights = [math.sqrt(module.worth(seen)) for module in todo]
+    return weights[0] / sum(weights)
 
 
 def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float) -> None:

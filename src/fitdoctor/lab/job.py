@@ -19,6 +19,7 @@ from fitdoctor.errors import CannotRun
 from fitdoctor.probes.drain import waiting
 
 BLOCK_SECONDS = 0.25
+BETWEEN_SECONDS = 0.7
 WARM_EXECUTIONS = 2
 """Executions at the start of a block that are not counted: the loop fills its caches."""
 FEWEST, MOST = 3, 400
@@ -101,10 +102,31 @@ class Job:
             return iter(adapter.get_jax_iterator())
         return iter(adapter.get_torch_dataloader())
 
-    def _adapter(self, x: Any = None) -> Any:
+    def beginning(self, *, sparse: bool = False) -> Callable[[], float]:
+        """Return what begins an epoch on the user's arrays and returns the nanoseconds until its first batch is there.
+
+        Keras makes its adapter once, but some of them cast or copy whole arrays at the beginning of every epoch.  In the
+        run a while passes in between, in which a machine may take back memory that nobody uses: so it does here.
+        """
+        adapter = self._adapter(y=self._targets(sparse=True)) if sparse else self._adapter()
+        if self.backend == "tensorflow":
+            dataset = adapter.get_tf_dataset()
+            make: Callable[[], Any] = lambda: dataset  # noqa: E731
+        else:
+            make = adapter.get_jax_iterator if self.backend == "jax" else adapter.get_torch_dataloader
+
+        def begin() -> float:
+            time.sleep(BETWEEN_SECONDS)
+            start = time.perf_counter_ns()
+            next(iter(make()), None)
+            return float(time.perf_counter_ns() - start)
+
+        return begin
+
+    def _adapter(self, x: Any = None, **instead: Any) -> Any:
         from keras.src.trainers import data_adapters
 
-        given = self.given if x is None else {**self.given, "x": x}
+        given = {**self.given, **instead, **({} if x is None else {"x": x})}
         names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
         return data_adapters.get_data_adapter(
             **{name: given.get(name) for name in names}, shuffle=given.get("shuffle", True)
@@ -170,17 +192,18 @@ class Job:
         from keras import tree
 
         count = steps * self.batch_rows
-        targets = self.given["y"]
-        if sparse:
-            if self._sparse_y is None:
-                self._sparse_y = targets.argmax(axis=-1).astype("int32")
-            targets = self._sparse_y
         return {
             "x": tree.map_structure(lambda leaf: leaf[:count], self.given["x"]),
-            "y": targets[:count],
+            "y": self._targets(sparse=sparse)[:count],
             "batch_size": self.batch_rows,
             "shuffle": self.given.get("shuffle", True),
         }
+
+    def _targets(self, *, sparse: bool) -> Any:
+        """Return the user's array of targets, or the class numbers of its one-hot rows."""
+        if sparse and self._sparse_y is None:
+            self._sparse_y = self.given["y"].argmax(axis=-1).astype("int32")
+        return self._sparse_y if sparse else self.given["y"]
 
     def _loss_of(self, variant: Variant) -> Any:
         if not variant.sparse:

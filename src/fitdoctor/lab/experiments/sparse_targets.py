@@ -27,6 +27,9 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     sparse = Variant(metrics=False, callbacks=(), arrays=arrays, sparse=True)
     detail = {"classes": classes, "arrays": arrays}
     yield Comparison("sparse targets", lambda: job.block(sparse), lambda: job.block(own), detail)
+    if arrays and job.given.get("steps_per_epoch") is None:
+        begun, sparsely = job.beginning(), job.beginning(sparse=True)
+        yield Comparison("epoch begun on sparse targets", sparsely, begun, {"unit": "ns per epoch"})
 
 
 def _is_array(value: Any) -> bool:

@@ -71,8 +71,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     ratio, trial = trials.ratio(TRIAL, experiment="the step compiled")
     if ratio.mid >= 1:
         return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
-    stays = model.stays_of_call(ratio, statistics.median(trial.baseline_ns) / 1e9)
-    change = model.change_by_compiling(stays, trial.detail.get("compile_s"), instead=False)
+    remaining = model.stays_of_call(ratio, statistics.median(trial.baseline_ns) / 1e9)
+    change = model.change_by_compiling(remaining, trial.detail.get("compile_s"), instead=False)
     several = f"{replicas} replicas take turns" if replicas > 1 else "the replica runs"
     return [
         Cost(

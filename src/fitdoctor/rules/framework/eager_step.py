@@ -81,8 +81,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     ratio, trial = trials.ratio(TRIAL, experiment="the step compiled")
     # Of a loop only the function was compiled, not what is done around it.
     each = statistics.median(trial.baseline_ns) / 1e9
-    stays = model.stays_of_call(ratio, each) if training.kind == "loop" else ratio
-    change = model.change_by_compiling(stays, trial.detail.get("compile_s"), instead=False)
+    remaining = model.stays_of_call(ratio, each) if training.kind == "loop" else ratio
+    change = model.change_by_compiling(remaining, trial.detail.get("compile_s"), instead=False)
     if ratio.mid >= 1:
         return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
     gain = units.percent_range(ratio)

@@ -8,7 +8,8 @@ prediction.  `sparse_categorical_crossentropy` takes the number of the class and
 ## How it is established
 
 The lab trained the very model with class numbers and the sparse loss, in turns with its own targets; on the user's own
-arrays where he passes arrays, so that fetching counts too.
+arrays where he passes arrays, so that fetching counts too.  Arrays in another precision (`to_categorical` makes rows of
+64 bits) are cast as a whole at the beginning of every epoch: that was tried with both kinds of targets as well.
 
 ## What to do
 
@@ -29,11 +30,13 @@ With few classes.  With label smoothing or soft targets there is no sparse form.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.source_tree import SourceTree
-from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.step_model import StepModel, stays
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Site
@@ -65,10 +68,11 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     with_input = bool(trial.detail.get("arrays"))
     if model.input_bound and not with_input:
         return INPUT_BOUND
-    if ratio.low >= 1 or ratio.mid >= 1:
+    between = _between(training, trials, model)
+    if ratio.mid >= 1 and not between:
         return Clear("with class numbers as targets a step was measured to take just as long")
     # Where the targets are an array, what was tried held fetching them too.
-    change = Change("step" if with_input else "work", ratio.clip(0.0, 1.0))
+    change = Change("step" if with_input else "work", ratio.clip(0.0, 1.0), also=between)
     classes = trial.detail.get("classes")
     return [
         Cost(
@@ -76,11 +80,24 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
             because=(
                 f"with class numbers instead of one-hot rows of {classes:,} a step took "
                 f"{units.percent_range(ratio)} of its time"
+                + (f", and the time between epochs {units.percent_range(between[0].remaining)}" if between else "")
             ),
             change=change,
             evidence={"classes": classes, "ratio": {"low": ratio.low, "mid": ratio.mid, "high": ratio.high}},
         )
     ]
+
+
+def _between(training: Training, trials: Trials, model: StepModel) -> tuple[Change, ...]:
+    """Return what becomes of the time between epochs: rows in another precision are cast anew in every epoch."""
+    try:
+        ratio, trial = trials.ratio("epoch begun on sparse targets", experiment=EXPERIMENT)
+    except MissingEvidence:
+        return ()
+    now = model.elsewhere.get("between epochs", 0.0) / max(1, training.epochs)
+    if now <= 0 or ratio.mid >= 1:
+        return ()
+    return (Change("between epochs", stays(ratio, statistics.fmean(trial.baseline_ns) / 1e9, now)),)
 
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
