@@ -105,8 +105,8 @@ class Job:
     def beginning(self, *, sparse: bool = False) -> Callable[[], float]:
         """Return what begins an epoch on the user's arrays and returns the nanoseconds until its first batch is there.
 
-        Keras makes its adapter once, but some of them cast or copy whole arrays at the beginning of every epoch.  In the
-        run a while passes in between, in which a machine may take back memory that nobody uses: so it does here.
+        Keras makes its adapter once, but some of them cast or copy whole arrays at the beginning of every epoch.  In
+        the run a while passes in between, in which a machine may take back memory that nobody uses: so it does here.
         """
         adapter = self._adapter(y=self._targets(sparse=True)) if sparse else self._adapter()
         if self.backend == "tensorflow":
