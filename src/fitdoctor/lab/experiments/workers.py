@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,11 +44,20 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     for count in tried:
         if count != own:
             detail = {"unit": "ns per batch", "workers": count, "own": own}
-            yield Comparison(f"workers={count}", make(job, data, count), make(job, data, own), detail)
+            starts: list[float] = []
+            changed, as_is = make(job, data, count, starts), make(job, data, own, [])
+            late = functools.partial(_started, starts)
+            yield Comparison(f"workers={count}", changed, as_is, detail, late=late)
 
 
-def _threads(job: Job, data: Any, count: int) -> Callable[[], float]:
+def _started(starts: list[float]) -> dict[str, Any]:
+    """Return how long workers took to start, as detail of a trial."""
+    return {"start_s": statistics.median(starts)} if starts else {}
+
+
+def _threads(job: Job, data: Any, count: int, starts: list[float]) -> Callable[[], float]:
     """Pull a block with so many threads, from their start: a queue they filled before would look like speed."""
+    del starts
 
     def block() -> float:
         own, data.workers = data.workers, count
@@ -57,18 +69,21 @@ def _threads(job: Job, data: Any, count: int) -> Callable[[], float]:
     return block
 
 
-def _processes(job: Job, data: Any, count: int) -> Callable[[], float]:
+def _processes(job: Job, data: Any, count: int, starts: list[float]) -> Callable[[], float]:
     """Pull a block with so many processes, once they have started and what they prepared meanwhile was drawn.
 
-    Starting them takes long, but a loader can keep them (`persistent_workers`).
+    Starting them takes long, but a loader can keep them (`persistent_workers`): that is paid once, and kept apart.
     """
     generator = data.generator
 
     def block() -> float:
         state = generator.get_state() if generator is not None else None
         try:
+            begun = time.perf_counter()
             puller = Puller(lambda: job.loader(_with_workers(data, count)))
-            puller.skip(count * (data.prefetch_factor or 2))
+            puller.skip(1)
+            starts.append(time.perf_counter() - begun)
+            puller.skip(count * (data.prefetch_factor or 2) - 1)
             return puller.block()
         finally:
             if generator is not None:

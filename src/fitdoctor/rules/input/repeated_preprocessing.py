@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.source_tree import SourceTree
-from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.step_model import StepModel, stays
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Interval, Site
@@ -73,8 +73,8 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
         return Clear("batches of cached elements take just as long")
     ratio = ratio.clip(0.0, 1.0)
     first = 1 / training.epochs
-    stays = (each + (1 - each) * first for each in (ratio.low, ratio.mid, ratio.high))
-    change = Change("input", Interval(*stays))
+    later = Interval(*(each + (1 - each) * first for each in (ratio.low, ratio.mid, ratio.high)))
+    change = Change("input", later, also=_between(pipeline, later))
     size = _size(trial.detail, training)
     return [
         Cost(
@@ -92,6 +92,16 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
             },
         )
     ]
+
+
+def _between(pipeline: InputPipeline, ratio: Interval) -> tuple[Change, ...]:
+    """Return what becomes of the time between epochs: a shuffle fills its buffer before it gives the first element.
+
+    How much of that time the filling takes is not known: none of it, all of it, in the middle half.
+    """
+    if not any(each.op == "Shuffle" for each in pipeline.operators or ()):
+        return ()
+    return (Change("between epochs", stays(ratio, 0.0, 1.0)),)
 
 
 def _size(detail: object, training: Training) -> int | None:
