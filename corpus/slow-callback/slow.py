@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 FEATURES = 256
-EPOCHS = 6
+EPOCHS = 30
 
 
 def make_spectra(count=4096, seed=0):
