@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help venv test lint types unit demo bench-overhead bench-accuracy bench-gain clean
+.PHONY: help venv test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -51,6 +51,15 @@ bench-accuracy: venv  ## diagnose the corpus, compare with what the fixes really
 
 bench-gain: venv  ## measure the fast scripts of the corpus again, write their gains down
 	$(BIN)/python benchmarks/measure_gain.py
+
+bench-input: venv  ## fitdoctor.optimize against AUTOTUNE and against pipelines made fast by hand
+	$(BIN)/python benchmarks/input_fixes.py
+
+bench-automatic: venv  ## fitdoctor.optimize on the input pairs of the corpus, against their fast scripts
+	$(BIN)/python benchmarks/automatic.py
+
+bench-shard: venv  ## small files to shards: throughput, memory, and the same result after kills
+	$(BIN)/python benchmarks/shard.py
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

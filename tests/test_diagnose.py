@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from fitdoctor import diagnosis as stage
+from fitdoctor import facts
 from fitdoctor.diagnosis import diagnose
-from fitdoctor.model import PARTS, Report, Site
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.model import PARTS, Cost, Finding, Interval, Report, Site
 from fitdoctor.rules import Rule, all_rules
 from tests.captures.build import Run
 
@@ -62,6 +64,15 @@ def test_nothing_found_is_not_called_nothing_to_fix(tmp_path: Path) -> None:
     eager = report(Run(mode="whole").fit(run_eagerly=True, snapshots=False), tmp_path)
     assert eager.headline.endswith("nothing was found to fix, but eager-step could not be judged.")
     assert eager.next_command == "fitdoctor run train.py"
+
+
+def test_a_suspicion_is_not_passed_over(tmp_path: Path) -> None:
+    gpu = {"index": 0, "name": "NVIDIA A10G", "driver": "550.54.15"}
+    environment = {"cores": 4, "logical_cores": 4, "gpus": [gpu], "bf16": False, "swap_total": 0}
+    run = Run(noise=0.001, environment=environment).fit(steps=400, input_ms=0.1, compute_ms=20, other_ms=0.5)
+    found = report(run, tmp_path)
+    assert found.findings == found.unknown == ()
+    assert found.headline.endswith("nothing was found to fix, but hidden-gpu is suspected.")
 
 
 def test_findings_are_ranked_and_joined_not_summed(tmp_path: Path) -> None:
@@ -137,3 +148,12 @@ def test_a_capture_without_meta_is_still_answered(tmp_path: Path) -> None:
     assert found.run["overhead"] == {"us_per_step": None, "fraction": None}
     assert found.next_command == "fitdoctor env"
     assert "What watching cost this run is not known." in found.notes
+
+
+def test_fixes_that_leave_steps_out_count_in_what_all_of_them_save(tmp_path: Path) -> None:
+    capture = Run("jax").fit(steps=100, compute_ms=10, epochs_planned=20).capture(tmp_path)
+    fewer = Finding("wasted-epochs", "convergence", None, Cost(Interval(0.5, 0.6, 0.7), "", None), None)
+    ceiling = stage._ceiling(facts.resolve(capture).get(StepModel), [fewer, fewer])
+    assert ceiling is not None
+    assert ceiling.speedup.mid == pytest.approx(1 / 0.16, rel=0.01)
+    assert ceiling.speedup.low >= 1 / 0.25 - 0.1

@@ -14,7 +14,7 @@ BLOCKS = 96
 ROWS = 256
 GAUGES = 12
 HOURS = 168
-EPOCHS = 8
+EPOCHS = 6
 
 
 def write_blocks(folder, seed=0):
@@ -32,7 +32,7 @@ def make_model():
         [
             keras.Input((HOURS, GAUGES)),
             keras.layers.Flatten(),
-            keras.layers.Dense(384, activation="relu"),
+            keras.layers.Dense(1024, activation="relu"),
             keras.layers.Dense(128, activation="relu"),
             keras.layers.Dense(1),
         ]

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fitdoctor.errors import FitdoctorError
+from fitdoctor.errors import FitdoctorError, UsageError
 from fitdoctor.model import Report
 
 if TYPE_CHECKING:
     from fitdoctor.capture.session import Session
+    from fitdoctor.rewrites.optimized import Optimized
 
 T = TypeVar("T")
 
@@ -209,4 +210,44 @@ def diagnose(capture: str | os.PathLike[str]) -> Report:
     return pipeline.diagnose_file(capture)
 
 
-__all__ = ["Watch", "diagnose", "run", "steps", "watch"]
+def optimize(
+    dataset: Any,
+    *,
+    unsafe: bool = False,
+    budget: float = 60.0,
+    cache_dir: str | os.PathLike[str] | None = None,
+) -> Optimized:
+    """Return an input that gives the same data faster, with an explanation: for a `tf.data` pipeline, or a loader.
+
+    ::
+
+        data = fitdoctor.optimize(data).dataset
+        model.fit(data)
+
+    What could be better is tried out in turns with the pipeline as it is, for `budget` seconds in all, and kept only
+    where it is faster and its batches were equal over two epochs.  Where Python functions or state are involved
+    nothing is read or changed unless `unsafe=True` says that this may be; then also changes that draw random numbers in
+    another order are tried.  A cache that does not fit into memory is written to `cache_dir`, if there is one.
+
+    A `keras.utils.PyDataset` or a torch `DataLoader` comes back with the workers that make it fastest.
+    """
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None and isinstance(dataset, tensorflow.data.Dataset):
+        from fitdoctor.rewrites.optimizing import optimize_dataset
+
+        folder = None if cache_dir is None else os.fspath(cache_dir)
+        return optimize_dataset(dataset, unsafe=unsafe, budget=budget, cache_dir=folder)
+    from fitdoctor.rewrites.loader_copies import is_dataloader, is_pydataset
+
+    if is_pydataset(dataset) or is_dataloader(dataset):
+        from fitdoctor.rewrites.workers import optimize_loader
+
+        return optimize_loader(dataset, unsafe=unsafe, budget=budget)
+    kind = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
+    raise UsageError(
+        f"optimize takes a tf.data.Dataset, a keras.utils.PyDataset or a torch DataLoader, got {kind}",
+        do="pass what fit is given",
+    )
+
+
+__all__ = ["Watch", "diagnose", "optimize", "run", "steps", "watch"]

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from fitdoctor import headline, units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import Resolver, resolve
+from fitdoctor.facts.input_data import as_data
+from fitdoctor.facts.input_view import InputView
+from fitdoctor.facts.layers import Layers
+from fitdoctor.facts.layers import as_data as layers_as_data
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
+from fitdoctor.facts.whole_run import WholeRun
 from fitdoctor.model import (
     PARTS,
     Capture,
@@ -28,7 +34,7 @@ from fitdoctor.model import (
     Unknown,
     ranked,
 )
-from fitdoctor.rules import Absent, Clear, Rule, all_rules
+from fitdoctor.rules import Absent, Clear, Rule, Suspect, all_rules
 
 _BUG = "please report it, with the capture if you can"
 
@@ -40,20 +46,22 @@ def diagnose(capture: Capture) -> Report:
     findings = ranked([each for each in outcomes if isinstance(each, Finding)])
     unknown = tuple(each for each in outcomes if isinstance(each, Unknown))
     training, model, gap = _basis(facts)
-    seen = headline.Seen(capture, training, model, gap, findings, unknown)
+    suspicions = tuple(each for each in outcomes if isinstance(each, Suspicion))
+    seen = headline.Seen(capture, training, model, gap, findings, unknown, suspicions)
     return Report(
         headline=headline.sentence(seen),
-        run=_run(capture, training, model),
+        run={**_run(capture, training, model), **_whole(facts), **_layers(facts)},
         breakdown=_breakdown(model),
         phases=dict(capture.account),
         ceiling=_ceiling(model, findings),
         findings=findings,
-        suspicions=tuple(each for each in outcomes if isinstance(each, Suspicion)),
+        suspicions=suspicions,
         passed=tuple(each for each in outcomes if isinstance(each, Passed)),
         unknown=unknown,
         not_applicable=tuple(each for each in outcomes if isinstance(each, NotApplicable)),
         notes=headline.notes(seen),
         next_command=headline.next_command(seen),
+        input=_input(facts),
     )
 
 
@@ -91,11 +99,16 @@ def _measured(rule: Rule, facts: Resolver, sites: Sequence[Site], source: Source
         return [NotApplicable(rule.name, verdict.because)]
     if isinstance(verdict, Clear):
         return [Passed(rule.name, verdict.because + _although(sites))]
-    noise = facts.get(StepModel).noise
-    costly = [cost for cost in verdict if cost.saving.low > noise]
+    if isinstance(verdict, Suspect):
+        return [Suspicion(rule.name, rule.family, verdict.site, verdict.why)]
+    model = facts.get(StepModel)
+    noise = model.noise
+    costly = [cost for cost in verdict if cost.saving.low > (noise if cost.noise is None else cost.noise)]
     if not costly:
         return [Passed(rule.name, _too_little(verdict, noise) + _although(sites))]
-    return [_finding(rule, cost, sites, source) for cost in costly]
+    # Whether there is something to save is known from what was measured in turns; how much it will be is not.
+    promised = [replace(cost, saving=model.in_another_run(cost.saving)) for cost in costly]
+    return [_finding(rule, cost, sites, source) for cost in promised]
 
 
 def _although(sites: Sequence[Site]) -> str:
@@ -106,6 +119,7 @@ def _too_little(costs: Sequence[Cost], noise: float) -> str:
     if not costs:
         return "nothing of the kind was seen"
     most = max(costs, key=lambda cost: cost.saving.mid)
+    noise = noise if most.noise is None else most.noise
     return (
         f"{most.because}: removing it would save {units.percent_range(most.saving)} of the training, "
         f"and this run cannot tell less than {units.percent(noise)} from nothing"
@@ -125,15 +139,28 @@ def _basis(facts: Resolver) -> tuple[Training | None, StepModel | None, Gap | No
         return None, None, error.gap
 
 
+def _input(facts: Resolver) -> dict[str, Any] | None:
+    try:
+        return as_data(facts.get(InputView))
+    except MissingEvidence:
+        return None
+
+
+def _layers(facts: Resolver) -> dict[str, Any]:
+    try:
+        return {"model": layers_as_data(facts.get(Layers))}
+    except MissingEvidence:
+        return {}
+
+
 def _ceiling(model: StepModel | None, findings: Sequence[Finding]) -> Ceiling | None:
-    """Apply every change to the step model: savings overlap, so they are never summed."""
+    """Apply every change to the step model, and leave out the steps that would be left out."""
     if model is None:
         return None
-    best = model
-    for finding in findings:
-        if finding.cost.change is not None:
-            best = best.with_change(finding.cost.change)
-    return Ceiling(best.speedup(), headline.bound(best))
+    best, stays = headline.together(model, findings), headline.fewer_steps(findings)
+    faster = best.speedup()
+    speedup = Interval(faster.low / stays.high, faster.mid / stays.mid, faster.high / stays.low)
+    return Ceiling(speedup, headline.bound(best))
 
 
 def _breakdown(model: StepModel | None) -> dict[str, float]:
@@ -179,6 +206,26 @@ def _run(capture: Capture, training: Training | None, model: StepModel | None) -
             "fixed_ms": _ms(training.fixed_per_call) if training.fixed_per_call else None,
         },
         "how": dict(model.how),
+    }
+
+
+def _whole(facts: Resolver) -> dict[str, Any]:
+    """Say where the time of the whole training goes, as the user would run it."""
+    try:
+        found = facts.get(WholeRun)
+    except MissingEvidence:
+        return {}
+    return {
+        "whole_s": asdict(found.seconds),
+        "whole": [
+            {
+                "name": each.name,
+                "seconds": asdict(each.seconds),
+                "share": asdict(found.share(each)),
+                "how": each.how,
+            }
+            for each in found.stretches
+        ],
     }
 
 

@@ -6,6 +6,8 @@
     │   ├── NotACapture            the file is something else, or truncated
     │   ├── NewerCapture           written by a later fitdoctor
     │   └── CannotWrite            the place for the capture is not writable
+    ├── ShardError                 a conversion cannot go on; what is finished stays     exit 2
+    │   └── BadFiles               files of the source cannot be taken over
     ├── CannotRun                  an experiment is impossible on this job               (never leaves the lab)
     └── MissingEvidence            a fact could not be established; carries the `Gap`    (never leaves diagnose)
 
@@ -57,6 +59,14 @@ class NewerCapture(CaptureError):  # noqa: N818
 
 class CannotWrite(CaptureError):  # noqa: N818
     """The place for the capture is not writable."""
+
+
+class ShardError(FitdoctorError):
+    """A conversion to shards cannot go on, or its result is not what it should be."""
+
+
+class BadFiles(ShardError):  # noqa: N818
+    """Files of the source that cannot be taken over."""
 
 
 class CannotRun(FitdoctorError):  # noqa: N818

@@ -10,7 +10,7 @@ from fitdoctor import units
 from fitdoctor.facts import rows
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
-from fitdoctor.model import PARTS, Capture, Finding, Gap, Interval, Steps, Unknown
+from fitdoctor.model import PARTS, Capture, Finding, Gap, Interval, Steps, Suspicion, Unknown
 
 FEW_STEPS = 30
 NOISY = 0.05
@@ -42,6 +42,7 @@ _ELSEWHERE_WORDS = {
     "between calls": "the script's own code between the calls",
     "other calls": "the other calls of the script",
     "short calls": "short calls of predict or evaluate in the loop",
+    "compiling again": "tracing and compiling the same functions again",
 }
 _PLURAL = frozenset({"callbacks", "epoch callbacks", "other calls", "short calls"})
 
@@ -57,6 +58,7 @@ class Seen:
     """Why there is no training or no model."""
     findings: Sequence[Finding]
     unknown: Sequence[Unknown]
+    suspicions: Sequence[Suspicion] = ()
 
 
 def bound(model: StepModel) -> str:
@@ -108,19 +110,31 @@ def _elsewhere(what: str, training: Training, model: StepModel) -> str:
 def _finish(seen: Seen, text: str, *, at_work: bool) -> str:
     capital = text[:1].upper() + text[1:]
     if seen.findings and at_work:
-        saving = _together(seen).saving()
+        saved, stays = together(seen.model, seen.findings).saving(), fewer_steps(seen.findings)
+        saving = Interval(
+            1 - (1 - saved.low) * stays.high, 1 - (1 - saved.mid) * stays.mid, 1 - (1 - saved.high) * stays.low
+        )
         return f"{capital}; fixing what was found would save {units.percent_range(saving)} of the training."
     if seen.findings:
         return f"{capital}."
-    if seen.unknown:
-        names = ", ".join(each.rule for each in seen.unknown)
-        return f"{capital}; nothing was found to fix, but {names} could not be judged."
+    doubts = _doubts(seen)
+    if doubts:
+        return f"{capital}; nothing was found to fix, but {doubts}."
     if not at_work:
         return f"{capital}; none of the rules explains it."
     left = _unexplained(seen)
     if left:
         return f"{capital}; nothing was found to fix, but none of the rules explains {left}."
     return f"Nothing worth fixing: {text}."
+
+
+def _doubts(seen: Seen) -> str:
+    unknown = list(dict.fromkeys(each.rule for each in seen.unknown))
+    suspected = [name for name in dict.fromkeys(each.rule for each in seen.suspicions) if name not in unknown]
+    doubts = [f"{', '.join(unknown)} could not be judged"] if unknown else []
+    if suspected:
+        doubts.append(f"{', '.join(suspected)} {'is' if len(suspected) == 1 else 'are'} suspected")
+    return ", and ".join(doubts)
 
 
 def _unexplained(seen: Seen) -> str:
@@ -133,13 +147,25 @@ def _unexplained(seen: Seen) -> str:
     return " and ".join(large)
 
 
-def _together(seen: Seen) -> StepModel:
-    assert seen.model is not None
-    model = seen.model
-    for finding in seen.findings:
+def together(model: StepModel | None, findings: Sequence[Finding]) -> StepModel:
+    """Return the step as it would be with everything fixed: savings overlap, so they are never summed."""
+    assert model is not None
+    for finding in findings:
         if finding.cost.change is not None:
             model = model.with_change(finding.cost.change)
     return model
+
+
+def fewer_steps(findings: Sequence[Finding]) -> Interval:
+    """Return the share of the steps that stays: some fixes change no step, and leave steps out."""
+    stays = Interval.exact(1.0)
+    for finding in findings:
+        if finding.cost.change is None:
+            left_out = finding.cost.saving.clip(0.0, 0.999)
+            stays = Interval(
+                stays.low * (1 - left_out.high), stays.mid * (1 - left_out.mid), stays.high * (1 - left_out.low)
+            )
+    return stays
 
 
 def notes(seen: Seen) -> tuple[str, ...]:

@@ -99,6 +99,8 @@ class Gap:
 
     DOES_NOT_APPLY = "none: it does not apply here"
     """The remedy of a question that does not arise on this run."""
+    LONGER = "let it run longer: --steps and --budget"
+    """The remedy where too little was seen."""
 
 
 # --- the capture: raw signals, as the probes recorded them -------------------------------------------
@@ -248,6 +250,38 @@ class PyFunc:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveOperator:
+    """One operator of a running tf.data pipeline at one moment, as TensorFlow's own model of it says.
+
+    Counters only grow while the iterator lives; names and structure are those of what runs, not of what was written.
+    """
+
+    call: int
+    step: int
+    """Steps of the call that were done at that moment."""
+    t_ns: int
+    iterator: int
+    """Numbers the iterators of a process: each epoch has one of its own."""
+    since: int
+    """Steps of the call that were done when its iterator was made."""
+    node: int
+    name: str
+    inputs: tuple[int, ...]
+    elements: int
+    processing_ns: int
+    """Of its own, summed over the threads that did it: wall time, so waiting counts."""
+    produced: int
+    consumed: int
+    """Bytes."""
+    buffered: int
+    buffered_bytes: int
+    parameters: Mapping[str, Mapping[str, Any]]
+    """parallelism, buffer_size, ...: value, min, max, tunable (left to AUTOTUNE)."""
+    root: bool
+    """It hands its elements to the training."""
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """One line of the user's own that reads results back in a hand-written loop."""
 
@@ -307,6 +341,7 @@ class Capture:
     sources: tuple[Source, ...]
     gaps: tuple[Gap, ...]
     reads: tuple[Read, ...] = ()
+    operators: tuple[LiveOperator, ...] = ()
 
     @property
     def account(self) -> Mapping[str, float]:
@@ -324,8 +359,8 @@ class Change:
 
     `part` is one of PARTS, or "work" (all of the step but its input and its callbacks: what the lab runs on one
     batch), or "step" (the same with its input), or "epoch callbacks", "validation", "between epochs", "saving",
-    "short calls". `remaining` is the share of that part which stays after the fix. `overlap` means that input and
-    compute no longer take turns.
+    "short calls", "compiling again". `remaining` is the share of that part which stays after the fix. `overlap` means
+    that input and compute no longer take turns.
     """
 
     part: str
@@ -347,6 +382,8 @@ class Cost:
     site: Site | None = None
     change: Change | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    noise: float | None = None
+    """What the saving must exceed to be told from nothing, where the steps of the run differ for this very cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +408,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A pattern in the source whose cost nobody has measured."""
+    """A pattern in the source whose cost nobody has measured, or a defect that was seen and costs no time."""
 
     rule: str
     family: str
@@ -434,6 +471,8 @@ class Report:
     """What the tool says about its own measurement."""
     next_command: str = ""
     schema: str = REPORT_SCHEMA
+    input: Mapping[str, Any] | None = None
+    """The input pipeline, stage by stage, as data (`facts/input_view.py`); None where nothing is known of it."""
 
 
 def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fitdoctor.model import Capture, Report, Site
+
+if TYPE_CHECKING:
+    from fitdoctor.facts.input_view import InputView
 
 SourceOf = Callable[[Site], "list[str] | None"]
 
@@ -30,6 +34,16 @@ def open_capture(path: str | os.PathLike[str]) -> tuple[Report, SourceOf]:
 
     capture = store.read(path)
     return diagnosis.diagnose(capture), source_lines(capture)
+
+
+def open_input(path: str | os.PathLike[str]) -> tuple[InputView, SourceOf]:
+    """Capture → facts: the input alone, with the user's source lines; raises MissingEvidence where none was seen."""
+    from fitdoctor.capture import store
+    from fitdoctor.facts import resolve
+    from fitdoctor.facts.input_view import InputView
+
+    capture = store.read(path)
+    return resolve(capture).get(InputView), source_lines(capture)
 
 
 def source_lines(capture: Capture) -> SourceOf:

@@ -84,3 +84,35 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{_three(count)} {unit}"
         count /= 1024
     return f"{_three(count)} TiB"
+
+
+def count(number: float) -> str:
+    """Format how many, or how many per second, with three significant digits: ``2.41``, ``32``, ``1,230``.
+
+    >>> count(2.412), count(32.0), count(1234.5)
+    ('2.41', '32', '1,230')
+    """
+    if number < 999.5:
+        return f"{number:.0f}" if number == round(number) else _three(number)
+    digits = len(str(round(number))) - 3
+    return f"{round(number, -digits):,.0f}"
+
+
+def rate(interval: Interval, what: str) -> str:
+    """Format an interval of things per second: ``35.2 batches/s (33.0 to 36.1)``.
+
+    >>> rate(Interval(33.0, 35.2, 36.1), "batches")
+    '35.2 batches/s (33.0 to 36.1)'
+    """
+    return f"{count(interval.mid)} {what}/s ({count(interval.low)} to {count(interval.high)})"
+
+
+def duration_short(interval: Interval) -> str:
+    """Format an interval of seconds for a narrow column: ``12.3 ms ±2 %``; its end where it may be nothing.
+
+    >>> duration_short(Interval(0.0121, 0.0123, 0.0126)), duration_short(Interval(0.0, 0.001, 0.002))
+    ('12.3 ms ±2 %', '≤ 2.00 ms')
+    """
+    if interval.low <= 0:
+        return f"≤ {duration(interval.high)}" if interval.high > 0 else duration(0)
+    return f"{duration(interval.mid)} ±{100 * (interval.high - interval.low) / 2 / interval.mid:.0f} %"

@@ -122,3 +122,29 @@ def test_an_unwritable_place_is_said(tmp_path: Path) -> None:
     blocker.write_text("")
     with pytest.raises(CannotWrite, match="--capture"):
         store.Writer(blocker / "a.fitdoctor")
+
+
+def test_looks_at_a_running_pipeline_come_back_as_they_were(path: Path) -> None:
+    writer = store.Writer(path)
+    parameters = '{"parallelism": {"value": 2.0, "state": 2.0, "max": 4.0, "tunable": true}}'
+    row = (1, 40, 10**9, 2, 30, 7, "ParallelMapV2", "[8, 9]", 1280, 5_000_000, 4096, 2048, 3, 96, parameters, 0)
+    writer.write({"operators": [row, (1, 40, 10**9, 2, 30, 8, "Range", "[]", 9, 1, 0, 0, 0, 0, "{}", 1)]})
+    writer.seal()
+    first, second = store.read(path).operators
+    assert (first.call, first.step, first.iterator, first.since, first.node) == (1, 40, 2, 30, 7)
+    assert (first.name, first.inputs) == ("ParallelMapV2", (8, 9))
+    assert (first.elements, first.processing_ns, first.produced, first.consumed) == (1280, 5_000_000, 4096, 2048)
+    assert (first.buffered, first.buffered_bytes) == (3, 96)
+    assert first.parameters["parallelism"]["tunable"] is True
+    assert (first.root, second.root) == (False, True)
+
+
+def test_a_capture_from_before_there_were_looks_is_read(path: Path) -> None:
+    filled(path).seal()
+    db = sqlite3.connect(path)
+    db.execute("DROP TABLE operators")
+    db.commit()
+    db.close()
+    seen = store.read(path)
+    assert seen.operators == ()
+    assert seen.calls[0].kind == "fit"

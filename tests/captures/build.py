@@ -41,7 +41,8 @@ class Run:
             "mode": "capped",
             "backend": backend,
             "versions": {"keras": "3.15.1"},
-            "environment": {"cores": cores, "gpus": []},
+            "environment": {"cores": cores, "logical_cores": cores, "gpus": [], "bf16": False, "swap_total": 0},
+            "stack": {"backend": backend, "gpus": 0, "intra_threads": int(cores)},
             "account": {"imports": 2.0, "set-up": 1.0, "compiling": 1.0, "steady steps": 5.0},
             "exit": {"code": 0, "reason": "capped"},
             "overhead": {
@@ -78,33 +79,58 @@ class Run:
         per_row: int = 1,
         validation_ms: float = 0.0,
         between_ms: float = 0.0,
+        pause_ms: float = 0.0,
         fixed_ms: float = 0.0,
         finished: bool = False,
         snapshots: bool = True,
         drains: bool = True,
         cores_busy: float | None = None,
+        load: float | None = None,
         epochs_planned: int | None = None,
         site: bool = True,
+        first_ms: float = 0.0,
+        first_compute_ms: float = 0.0,
+        disk: tuple[int, int] | None = None,
+        grows: str = "callbacks",
+        grows_us: float = 0.0,
+        slower: float = 0.0,
+        restarts: bool = False,
+        samples: dict[str, Any] | None = None,
+        slower_after: tuple[float, float] | None = None,
         **info: Any,
     ) -> Run:
-        """Add one call; `steps` per epoch, times per optimizer step."""
+        """Add one call; `steps` per epoch, times per optimizer step.
+
+        `first_ms` more input in the first epoch, `first_compute_ms` more to compute; `disk` holds the bytes a step
+        reads from the disk then and later; `pause_ms` before the first step of later epochs.  With every step
+        `grows_us` more of the part that `grows`, from the beginning in every epoch if it `restarts`; with every step a
+        machine so much `slower`.  `samples` are looks at the host: `rates` (counters and what they grow by per second),
+        `gpus` (records of NVML, a list for each stretch of the call), and other values as they are.  `slower_after`:
+        after this share of the steps they take so many times as long.
+        """
         self._calls += 1
         call, start = self._calls, self.clock
         wait = compute = cpu = rows = done = 0
-        next_look = self.clock
+        next_look, read = self.clock, 0
         self.clock += int(fixed_ms * MS)
         for epoch in range(epochs):
             epoch_start = self.clock
             for step in range(0, steps, per_row):
                 flags = Steps.WARMUP if epoch == 0 and step // per_row < warmup else 0
-                factor = self._jitter() * per_row * (20 if flags else 1)
+                factor = self._jitter() * per_row * (20 if flags else 1) * (1 + slower * done)
+                if slower_after is not None and (epoch * steps + step) >= slower_after[0] * steps * epochs:
+                    factor *= slower_after[1]
                 ns = {
                     name: int(value * factor * MS)
                     for name, value in {
-                        "input": input_ms, "compute": compute_ms, "host": host_ms, "callbacks": callbacks_ms,
-                        "sync": sync_ms, "other": other_ms,
+                        "input": input_ms + (0.0 if epoch else first_ms),
+                        "compute": compute_ms + (0.0 if epoch else first_compute_ms), "host": host_ms,
+                        "callbacks": callbacks_ms, "sync": sync_ms, "other": other_ms,
                     }.items()
                 }  # fmt: skip
+                if epoch and not step:
+                    ns["input"] += int(pause_ms * MS)
+                ns[grows] += int(grows_us * 1000 * (step if restarts else done))
                 inside = self.backend == "tensorflow" and snapshots
                 fetch = 0 if inside else ns["input"]
                 run = ns["compute"] + ns["host"] + (ns["input"] if inside else 0)
@@ -120,6 +146,7 @@ class Run:
                     ns["sync"], flags,
                 )  # fmt: skip
                 self.clock += wall
+                read += disk[epoch > 0] * per_row if disk is not None else 0
                 rows += 1
                 done += per_row
                 wait, compute = wait + ns["input"], compute + ns["compute"]
@@ -127,8 +154,11 @@ class Run:
                 if inside and rows % SNAPSHOT_EVERY == 0:
                     # The training thread runs for all that is not spent in the graph or blocked.
                     self._add("inside", call, done, done, wait, compute, cpu)
-                if cores_busy is not None and self.clock >= next_look:
-                    values = {"cpu_user": cores_busy * self.clock / 1e9, "cpu_system": 0.0, "rss": 10**9}
+                if (cores_busy is not None or samples is not None) and self.clock >= next_look:
+                    busy = (cores_busy or 0.0) * self.clock / 1e9
+                    values: dict[str, Any] = {"cpu_user": busy, "cpu_system": 0.0, "rss": 10**9, "load": load}
+                    values |= self._sampled(samples or {}, (epoch * steps + step) / (steps * epochs))
+                    values |= {"disk_read": read} if disk is not None else {}
                     self._add("host", self.clock, json.dumps(values))
                     next_look = self.clock + 100 * MS
             steps_end = self.clock
@@ -144,7 +174,10 @@ class Run:
             "epochs": epochs_planned or epochs,
             "steps_per_epoch": steps,
             "batch_size": 32,
+            "verbose": "2",
             "metrics": [],
+            "parameters": 10_000,
+            "layers": {"count": 2, "kinds": {"Dense": 2}},
             "dataset": [{"op": "Batch"}, {"op": "TensorSlices"}] if self.backend == "tensorflow" else None,
             **info,
         }
@@ -153,6 +186,16 @@ class Run:
         self._add("calls", call, kind, path, at, None, None, start, end, 1, json.dumps(described))
         self._last = {"steps": steps * epochs // per_row, "epochs": epochs}
         return self
+
+    def _sampled(self, samples: dict[str, Any], done: float) -> dict[str, Any]:
+        """Return one look at the host; `done` of the call is over."""
+        rates, stretches = samples.get("rates", {}), samples.get("gpus", [])
+        values = {name: each for name, each in samples.items() if name not in ("rates", "gpus")}
+        for name, rate in rates.items():
+            group, _, inner = name.rpartition(".")
+            into = values.setdefault(group, {}) if group else values
+            into[inner] = rate * self.clock / 1e9
+        return values | ({"gpus": stretches[int(done * len(stretches))]} if stretches else {})
 
     def callback(
         self,
@@ -198,6 +241,29 @@ class Run:
             int(wall_ms * per_element),
             int(cpu_ms * per_element),
         )
+        return self
+
+    def live(self, *nodes: dict[str, Any], looks: int = 6, every: int = 20, iterator: int = 1, since: int = 0) -> Run:
+        """Add looks at the pipeline of the last call as it ran: from its end on, each node taking from the next.
+
+        A node has a `name`, and may have `per_step`, `ms` (of its own per element), `bytes` (of one), `buffered`,
+        `inputs` (places in the list) and `parameters` (name to value, most and tunable).
+        """
+        for look in range(1, looks + 1):
+            step = look * every
+            for place, node in enumerate(nodes):
+                elements = int(node.get("per_step", 1) * step)
+                inputs = node.get("inputs", [place + 1] if place + 1 < len(nodes) else [])
+                parameters = {
+                    name: {"value": value, "state": value, "max": most, "tunable": tunable}
+                    for name, (value, most, tunable) in node.get("parameters", {}).items()
+                }
+                self._add(
+                    "operators", self._calls, since + step, look * 1000 * MS, iterator, since, place, node["name"],
+                    json.dumps(inputs), elements, int(node.get("ms", 0.01) * MS * elements),
+                    int(node.get("bytes", 0) * elements), 0, node.get("buffered", 0), 0, json.dumps(parameters),
+                    int(place == 0),
+                )  # fmt: skip
         return self
 
     def read(self, *, ms: float, per_step: float = 1.0, line: int = 6) -> Run:
@@ -256,6 +322,46 @@ class Run:
         """Add a trace during the last call, so long after the clock's present time."""
         start = self.clock + int(after_ms * MS)
         self._add("compiles", self._calls, "trace", name, start, int(ms * MS), None, None, "{}")
+        return self
+
+    def traced(
+        self,
+        name: str = "train_step",
+        *,
+        times: int = 40,
+        every: int = 2,
+        ms: float = 200.0,
+        cause: str = "value",
+        argument: str = "step",
+        value: str = "{}",
+        numbers: list[int] | None = None,
+        kind: str = "trace",
+        defined: int = 3,
+        line: int = 9,
+        told: bool = True,
+        varies: bool = False,
+        operations: int = 100,
+        longer_ms: float = 0.0,
+    ) -> Run:
+        """Add a function that is traced in the first step of the last call, and again every so many steps.
+
+        `numbers` take turns in the argument's `value`, or it counts; a step in which it is traced takes `longer_ms`
+        more.  Nobody knows where it is `defined` in line 0.
+        """
+        steps = self.tables["steps"]
+        rows = [place for place, row in enumerate(steps) if row[0] == self._calls]
+        texts = [value.format(numbers[n % len(numbers)] if numbers else n) for n in range(times + 1)]
+        for n, text in enumerate(texts):
+            place = rows[0] if n == 0 else rows[4 + (n - 1) * every]
+            row = list(steps[place])
+            row[5], row[8], row[11] = row[5] + int(longer_ms * MS), row[8] + int(longer_ms * MS), Steps.WARMUP
+            steps[place] = tuple(row)
+            again = n > 0 and cause != "rebuilt"
+            changed = [{"argument": argument, "was": texts[n - 1], "now": text, "kind": cause}] if again else []
+            known = {"first": not again, "changed": changed, "varies": varies, "line": ["train.py", line]}
+            detail = {**known, "operations": operations} if told else {}
+            at = ("train.py", defined) if defined else (None, None)
+            self._add("compiles", self._calls, kind, name, row[4] + 1, int(ms * MS), *at, json.dumps(detail))
         return self
 
     def source(self, text: str | None, path: str = "train.py") -> Run:

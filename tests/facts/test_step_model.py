@@ -165,6 +165,19 @@ def test_a_faster_step_does_not_help_a_pipeline_that_cannot_keep_up(tmp_path: Pa
     assert faster.with_change(Change("input")).step.mid == pytest.approx(0.006)
 
 
+def test_two_sides_that_were_in_each_others_way_no_longer_are(tmp_path: Path) -> None:
+    # Alone the loader takes 13 ms and the step 4 ms; together they take 20 ms, though there are cores enough for both.
+    run = Run(noise=0, cores=4, account={}).fit(steps=300, input_ms=12, compute_ms=8)
+    run.trial("loader alone", changed_ms=13, cores=1.0).trial("cached batch", changed_ms=4, cores=1.5)
+    found = model(run, tmp_path)
+    assert found.with_change(Change("input", Interval.exact(1.0))).step.mid == pytest.approx(0.020)
+    after = found.with_change(Change("input", Interval.exact(0.0)))
+    assert after.step.mid == pytest.approx(0.004), "as if there were no loader"
+    assert after.step.high == pytest.approx(0.020 * 4 / 13), "at worst in proportion"
+    half = found.with_change(Change("input", Interval.exact(0.5)))
+    assert half.step.mid == pytest.approx(0.0065 + 0.007 / 2)
+
+
 def test_what_a_fix_costs_once_weighs_on_short_trainings(tmp_path: Path) -> None:
     short = model(Run(noise=0, account={}).fit(steps=100, compute_ms=100), tmp_path)
     change = short.change_by_compiling(Interval(0.1, 0.1, 0.1), 1.0, instead=False)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fitdoctor.facts import rows
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Alone
 from fitdoctor.model import PARTS, Change, Interval
@@ -100,6 +101,44 @@ def test_what_a_fix_costs_once_is_taken_from_what_it_saves(
     for free, least, most in zip(*(ends(model, [each]) for each in (change, cheap, dear)), strict=True):
         assert free >= least - 1e-9
         assert least - apart - 1e-9 <= most <= least + 1e-9
+
+
+def closer(interval: Interval, factor: float) -> Interval:
+    """Return what more evidence with the same middle leaves of an interval."""
+    low, mid, high = interval.low, interval.mid, interval.high
+    return Interval(max(low, mid - factor * (mid - low)), mid, min(high, mid + factor * (high - mid)))
+
+
+@given(models(), changes, st.floats(0, 1))
+def test_the_saving_of_a_fix_that_is_known_better_lies_within_the_one_before(
+    model: StepModel, change: Change, factor: float
+) -> None:
+    wide = model.with_change(change).saving()
+    known = model.with_change(replace(change, remaining=closer(change.remaining, factor))).saving()
+    assert wide.low - 1e-9 <= known.low
+    assert known.high <= wide.high + 1e-9
+
+
+@given(models(), changes, st.floats(0, 1))
+def test_the_saving_on_a_step_that_is_known_better_lies_within_the_one_before(
+    model: StepModel, change: Change, factor: float
+) -> None:
+    # Side by side the two ends of a part need not be the two ends of a saving; in turns they are.
+    model = replace(model, works_ahead=False, input_alone=None, work_alone=None, cpu_s=None)
+    change = replace(change, overlap=False)
+    tight = replace(model, parts={part: closer(each, factor) for part, each in model.parts.items()})
+    wide, known = model.with_change(change).saving(), tight.with_change(change).saving()
+    assert wide.low - 1e-9 <= known.low
+    assert known.high <= wide.high + 1e-9
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=3, max_size=8), st.integers(2, 4))
+def test_the_same_again_and_again_narrows_what_a_trial_says(values: list[int], times: int) -> None:
+    once, often = rows.median(values), rows.median(values * times)
+    assert once.mid == often.mid
+    assert min(values) <= often.low
+    assert often.high <= max(values)
+    assert often.high - often.low <= (once.high - once.low) * 1.25 + 1e-9, "a bootstrap draws by chance"
 
 
 @given(models(), changes)

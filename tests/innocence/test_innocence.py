@@ -35,3 +35,17 @@ def test_every_adapter_learns_the_same_bit_for_bit(doctor: Doctor, backend: str)
     ]  # fmt: skip
     assert not [gap for gap in capture.gaps if "failed" in gap.reason], capture.gaps
     assert all(call.id in capture.steps for call in fits)
+
+
+@pytest.mark.framework
+def test_files_and_objects_are_read_the_same(doctor: Doctor) -> None:
+    script = doctor.script((HERE / "files_and_objects.py").read_text())
+    plain = doctor.plain(str(script), backend="jax")
+    assert plain.code == 0, plain.err
+    seen = doctor.run("--whole", "--quiet", str(script), backend="jax")
+    assert seen.code == 0, seen.err
+    expected = without_times(plain.out).splitlines()
+    assert without_times(seen.out).splitlines()[: len(expected)] == expected
+    (call,) = [each for each in seen.capture.calls if each.kind == "fit"]
+    assert call.info["fetches"]["count"] == call.info["chunked"]["reads"] > 0
+    assert not [gap for gap in seen.capture.gaps if "failed" in gap.reason], seen.capture.gaps

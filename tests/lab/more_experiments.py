@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from fitdoctor.lab import bench
-from fitdoctor.lab.experiments import cached_prefix, float32, generator_alone, parallel_calls, sparse_targets, workers
+from fitdoctor.lab.experiments import float32, generator_alone, prefixes, rewritten, sparse_targets, workers
 from fitdoctor.lab.job import AS_IS, Job
 from fitdoctor.lab.snapshot import Snapshot
 from fitdoctor.probes.calls import ActiveCall
@@ -55,7 +55,8 @@ elif KIND == "generator":
     arguments = ((data,), {"epochs": 3})
 else:
     data = tf.data.Dataset.from_tensor_slices((x, y)).map(lambda a, b: (tf.sort(a), b))
-    data = data.shuffle(640).batch(32).map(lambda a, b: (a * 2, b)).prefetch(1)
+    data = data.shuffle(640).map(lambda a, b: (a + tf.random.normal((16,), dtype=tf.float64), b))
+    data = data.batch(32).map(lambda a, b: (a * 2, b)).prefetch(1)
     arguments = ((data,), {"epochs": 3})
 model.fit(*arguments[0], epochs=1, verbose=0, **({"batch_size": 32} if KIND == "arrays" else {}))
 if KIND == "loader":
@@ -75,7 +76,7 @@ recorder.account.totals[2] = 9_000_000
 # This is about whether they run and what they leave behind, not about how exactly they measure.
 bench.MOST_PAIRS = bench.FEWEST_PAIRS
 Job.block.__defaults__ = (AS_IS, 0.05)
-chosen = (workers,) if KIND == "loader" else (cached_prefix, float32, generator_alone, parallel_calls, sparse_targets)
+chosen = (workers,) if KIND == "loader" else (float32, generator_alone, prefixes, rewritten, sparse_targets)
 bench.modules = lambda: iter(chosen)
 
 before = Snapshot(model)

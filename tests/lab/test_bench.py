@@ -11,6 +11,8 @@ import pytest
 
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab import bench
+from fitdoctor.lab.experiments import batch_size
+from fitdoctor.lab.job import Variant
 from fitdoctor.probes.account import RUN, STEADY
 from fitdoctor.probes.calls import ActiveCall
 from fitdoctor.probes.recorder import Nowhere, Recorder
@@ -42,7 +44,16 @@ class World:
     def process_time_ns(self) -> int:
         return int(self.now * 1.5e9)
 
-    def experiment(self, name: str, worth: float, *, takes: float = 0.5, values: Iterator[float] | None = None) -> None:
+    def experiment(
+        self,
+        name: str,
+        worth: float,
+        *,
+        takes: float = 0.5,
+        values: Iterator[float] | None = None,
+        trains: bool = True,
+        pointless: bool = False,
+    ) -> None:
         def changed() -> float:
             self.now += takes
             self.order.append(name)
@@ -53,16 +64,17 @@ class World:
             return 10.0
 
         def comparisons(job: Any, seen: Any) -> Iterator[bench.Comparison]:
-            yield bench.Comparison(name, changed, baseline)
+            yield bench.Comparison(name, changed, baseline, pointless=lambda: pointless)
 
-        self.modules.append(SimpleNamespace(NAME=name, worth=lambda seen: worth, comparisons=comparisons))
+        told = {} if trains else {"TRAINS": False}
+        self.modules.append(SimpleNamespace(NAME=name, worth=lambda seen: worth, comparisons=comparisons, **told))
 
-    def run(self, seconds: float) -> Recorder:
+    def run(self, seconds: float, model: Any = None) -> Recorder:
         recorder = Recorder(Nowhere(), 0)
         recorder.account.totals[STEADY], recorder.account.totals[RUN] = 10**9, 9 * 10**8
         call = ActiveCall(1, "fit", None, None, 0)
         call.steady = 100
-        bench.run(recorder, call, None, ((), {}), seconds, lambda text: None)
+        bench.run(recorder, call, model, ((), {}), seconds, lambda text: None)
         return recorder
 
 
@@ -117,15 +129,60 @@ def test_after_each_experiment_the_state_is_put_back_also_when_one_raises(world:
     assert [what for what, _ in recorder._gaps] == ["experiment: fails"]
 
 
-def test_a_state_that_does_not_fit_leaves_all_unknown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(model: Any) -> None:
-        raise CannotRun("a copy takes 9 GB, 1 GB is free", do="more memory")
+def test_a_state_that_does_not_fit_leaves_what_trains_unknown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(model: Any) -> World:
+        if model is not None:
+            raise CannotRun("a copy takes 9 GB, 1 GB is free", do="more memory")
+        return world
 
     monkeypatch.setattr(bench, "Snapshot", refuse)
-    world.experiment("any", 1.0)
+    world.experiment("trains", 1.0)
+    world.experiment("reads", 0.5, trains=False)
+    recorder = world.run(60, model="large")
+    assert set(trials(recorder)) == {"reads"}
+    assert list(recorder._gaps) == [("experiment: trains", "a copy takes 9 GB, 1 GB is free")]
+    assert world.restored == 1, "the random generators are put back"
+
+
+def test_a_question_that_was_answered_meanwhile_is_not_asked(world: World) -> None:
+    world.experiment("answered", 1.0, pointless=True)
+    world.experiment("open", 0.5)
     recorder = world.run(60)
-    assert trials(recorder) == {}
-    assert next(iter(recorder._gaps)) == ("experiment: any", "a copy takes 9 GB, 1 GB is free")
+    assert set(trials(recorder)) == {"open"}
+    assert list(recorder._gaps) == []
+
+
+@pytest.mark.parametrize(
+    ("per_sample", "tried"),
+    [([10, 6, 5.9, 5.9, 5.9, 5.9], [2, 4]), ([10, 9.9], [2]), ([10, 7, 5, 3.6, 2.6, 1.9], [2, 4, 8, 16, 32])],
+    ids=["flattens", "flat from the start", "rises to the end"],
+)
+def test_larger_batches_are_tried_until_throughput_flattens(per_sample: list[float], tried: list[int]) -> None:
+    ran: list[int] = []
+
+    def block(variant: Variant) -> float:
+        factor = (variant.rows or 8) // 8
+        ran.append(factor)
+        return per_sample[factor.bit_length() - 1] * factor
+
+    job: Any = SimpleNamespace(batch_rows=8, block=block)
+    for comparison in batch_size.comparisons(job, None):  # type: ignore[arg-type]
+        assert comparison.pointless is not None
+        assert comparison.baseline is not None
+        if not comparison.pointless():
+            comparison.changed()
+            comparison.baseline()
+    assert [factor for factor in ran if factor > 1] == tried
+
+
+def test_larger_batches_are_not_tried_where_the_next_would_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    peaks = iter([100, 300])
+    monkeypatch.setattr(batch_size, "_peak", lambda: next(peaks))
+    monkeypatch.setattr(batch_size, "free_memory", lambda: 350)
+    curve = batch_size.Curve(SimpleNamespace(batch_rows=8, block=lambda variant: 1.0))  # type: ignore[arg-type]
+    assert not curve.ended(2)
+    curve.larger(2)
+    assert curve.ended(4), "it would take 400 more"
 
 
 def test_an_interrupt_ends_the_lab_and_puts_everything_back(world: World) -> None:

@@ -49,6 +49,17 @@ def test_an_experiment_that_raises_is_a_gap_and_leaves_the_state(doctor: Doctor)
 
 
 @pytest.mark.framework
+def test_a_state_that_does_not_fit_twice_leaves_what_reads_only(doctor: Doctor) -> None:
+    seen = lab(doctor, "jax", "no memory")
+    assert seen["differs"] == []
+    assert all(seen["settings"])
+    assert set(seen["trials"]) == {"loader alone"}
+    missing = dict(seen["gaps"])
+    assert {"experiment: one cached batch", "experiment: metrics off", "experiment: batch size"} <= set(missing)
+    assert all("a copy of the model's state takes" in reason for reason in missing.values())
+
+
+@pytest.mark.framework
 def test_in_another_order_the_state_is_as_it_was_too(doctor: Doctor) -> None:
     seen = lab(doctor, "torch", "backwards")
     assert seen["differs"] == []
@@ -73,21 +84,34 @@ def test_single_precision_and_class_numbers(doctor: Doctor, backend: str) -> Non
     assert seen["trials"]["sparse targets"]["arrays"] is True
 
 
+CACHED = "rewrite: repeated-preprocessing [kept in memory after the first epoch]"
+
+
 @pytest.mark.framework
-def test_a_cache_below_the_shuffle_with_the_rest_of_the_pipeline_on_top(doctor: Doctor) -> None:
+def test_a_pipeline_is_rewritten_and_what_cannot_be_is_said(doctor: Doctor) -> None:
     seen = more(doctor, "tensorflow", "pipeline")
-    cached = seen["trials"]["cached elements"]
+    cached = seen["trials"][CACHED]
     assert cached["elements"] == 640
     assert cached["element_bytes"] == 16 * 8 + 8 * 8
     assert cached["after"] == "Map"
-    assert {"num_parallel_calls=2", "num_parallel_calls=4"} <= set(seen["trials"]), seen["gaps"]
+    assert (cached["safety"], cached["equal"]) == ("same", "identical")
+    assert cached["compared"] > 0
+    parallel = seen["trials"]["rewrite: serial-map [2 calls at a time]"]
+    assert (parallel["safety"], parallel["equal"]) == ("may change", ""), "random numbers go to other elements"
+    assert "num_parallel_calls=2" in parallel["code"]
+    refused = dict(seen["gaps"])
+    assert "random numbers" in refused["experiment: rewrite per-element-map"]
+    assert "nothing to wait for" in refused["experiment: rewrite starved-reads"]
+    pulled = {name: detail["of"] for name, detail in seen["trials"].items() if name.startswith("prefix")}
+    stages = ("TensorSlice", "Map", "Shuffle", "Map", "Batch", "Map")
+    assert pulled == {f"prefix {place}: {op}": 7 for place, op in enumerate(stages)}
 
 
 @pytest.mark.framework
 def test_a_generator_without_its_pipeline(doctor: Doctor) -> None:
     seen = more(doctor, "jax", "generator")
     assert seen["trials"]["generator alone"]["symbol"] == "samples", seen["gaps"]
-    assert "cached elements" not in seen["trials"], "a generator may do more than yield"
+    assert CACHED not in seen["trials"], "a generator may do more than yield"
 
 
 @pytest.mark.framework

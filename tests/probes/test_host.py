@@ -218,3 +218,24 @@ def test_a_sample_is_cheap() -> None:
 def test_long_files_are_read_to_the_end() -> None:
     whole = Path("/proc/vmstat").read_bytes()
     assert len(procfs.read(b"/proc/vmstat").splitlines()) == len(whole.splitlines())
+
+
+@linux
+def test_waiting_for_memory_is_read_where_the_kernel_counts_it(tmp_path: Path) -> None:
+    (tmp_path / "proc/1").mkdir(parents=True)
+    (tmp_path / "proc/1/stat").write_text("1 (a) S " + " ".join(["0"] * 40))
+    (tmp_path / "proc/pressure").mkdir()
+    pressure = tmp_path / "proc/pressure/memory"
+    pressure.write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0.00 total=1000000\n")
+    assert host.HostSampler(1, tmp_path).sample()["memory_stall"] == {"some": 2.5, "full": 1.0}
+    pressure.unlink()
+    sampler = host.HostSampler(1, tmp_path)
+    assert "memory_stall" not in sampler.sample()
+    assert not [gap for gap in sampler.gaps if "pressure" in gap.what]
+
+
+@pytest.mark.parametrize(("flags", "found"), [("fpu avx2", False), ("fpu avx512_bf16", True)])
+def test_16_bit_arithmetic_of_the_processor(tmp_path: Path, flags: str, found: bool) -> None:
+    (tmp_path / "cpuinfo").write_text(f"processor: 0\nflags: {flags}\n")
+    assert host.has_bf16(tmp_path / "cpuinfo") is found
+    assert host.has_bf16(tmp_path / "missing") is None

@@ -196,6 +196,31 @@ def test_looks_come_when_they_are_due() -> None:
     assert seen == [1, 6, 11, 16]
 
 
+def test_each_look_has_a_time_of_its_own() -> None:
+    """One that comes often must not make another one come as often."""
+    _, clock, tracker, call = _a_fit()
+    often: list[int] = []
+    rarely: list[int] = []
+
+    def look(seen: list[int], after: int) -> Any:
+        def looked(_: Any) -> float:
+            seen.append(call.step)
+            return clock.now + after
+
+        return looked
+
+    tracker.looks += [look(often, 30), look(rarely, 100)]
+    for _ in range(20):
+        clock.now += 10
+        tracker.step_done(call)
+    assert often == [1, 4, 7, 10, 13, 16, 19]
+    assert rarely == [1, 11]
+    tracker.look_now()
+    clock.now += 10
+    tracker.step_done(call)
+    assert (often[-1], rarely[-1]) == (21, 21)
+
+
 def test_a_hook_that_fails_lets_the_training_go_on() -> None:
     _, clock, tracker, call = _a_fit()
     tracker.looks.append(lambda _: 1 / 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from typing import Any
@@ -11,6 +12,13 @@ import jsonschema
 from fitdoctor.report import json as report_json
 
 
+@functools.cache
+def _validator() -> jsonschema.Draft202012Validator:
+    schema = report_json.schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
 def assert_contract(text: str) -> dict[str, Any]:
     """Check the text of a JSON report and return it as data."""
 
@@ -18,11 +26,7 @@ def assert_contract(text: str) -> dict[str, Any]:
         raise AssertionError(f"{constant} is not JSON")
 
     data: dict[str, Any] = json.loads(text, parse_constant=refuse)
-    schema = report_json.schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
-    errors = [
-        f"{error.json_path}: {error.message}" for error in jsonschema.Draft202012Validator(schema).iter_errors(data)
-    ]
+    errors = [f"{error.json_path}: {error.message}" for error in _validator().iter_errors(data)]
     assert not errors, errors
     step = data["run"]["step_ms"]
     if data["breakdown"]:

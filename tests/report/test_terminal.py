@@ -56,6 +56,45 @@ def test_it_says_everything_that_matters() -> None:
     assert text.index("python-map") < text.index("slow-callback")
 
 
+def with_the_whole() -> Report:
+    def stretch(name: str, seconds: float) -> dict[str, Any]:
+        share = seconds / 208
+        return {
+            "name": name,
+            "seconds": {"low": 0.9 * seconds, "mid": seconds, "high": 1.1 * seconds},
+            "share": {"low": share, "mid": share, "high": share},
+            "how": "seen",
+        }
+
+    found = [stretch("imports", 4.21), stretch("steady steps", 183.4), stretch("other calls", 20.39)]
+    whole = {"low": 190.0, "mid": 208.0, "high": 226.0}
+    return dataclasses.replace(samples.SLOW, run=samples.run(whole=found, whole_s=whole, planned_steps=3200.0))
+
+
+def test_a_capped_run_shows_the_whole_training_beside_what_was_watched() -> None:
+    text = rendered(with_the_whole())
+    lines = {line.split()[0]: " ".join(line.split()) for line in text.split("\n") if line.strip()}
+    assert "watched uncapped" in " ".join(text.split())
+    assert lines["imports"].startswith("imports 4.21 s 20 % 4.21 s 2.0 %")
+    assert lines["steady"].startswith("steady steps 13.2 s 63 % 3 min 88 %")
+    assert lines["rest"].startswith("rest 120 ms 0.6 % -")
+    assert lines["other"].startswith("other calls - 20.4 s 9.8 %")
+    assert "about 3 min (3 min to 4 min) for 3,200 steps" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [40, 63, 64, 80])
+def test_the_whole_training_fits_every_terminal(width: int) -> None:
+    text = rendered(with_the_whole(), width)
+    assert max(cell_len(line) for line in text.rstrip("\n").split("\n")[:-1]) <= width
+    assert ("watched" in text) is (width >= 64)
+
+
+def test_a_run_watched_to_its_end_needs_no_second_number() -> None:
+    whole = with_the_whole()
+    text = rendered(dataclasses.replace(whole, run={**whole.run, "mode": "whole"}))
+    assert "watched" not in text
+
+
 def test_the_last_line_is_the_next_command_whole_on_one_line() -> None:
     long = "fitdoctor diagnose " + "x" * 200
     for width in (40, 80, 200):

@@ -3,8 +3,9 @@
 A section (`##`) holds a `python` block, a `toml` block, or both.
 
 - `python`: the script.  `locate` must find exactly the lines marked `# <- rule-name`.
-- `toml`: a run (`[run]`, `[fit]`, `[[callback]]`, `[[pyfunc]]`, `[[read]]`, `[[trial]]`, `[[calls]]`, `[[gap]]`) and
-  what the rule must say of it: `[expect] outcome`, `saving` (the range that must hold its middle), `because`, `site`.
+- `toml`: a run (`[run]`, `[fit]`, `[[callback]]`, `[[pyfunc]]`, `[[read]]`, `[[traced]]`, `[[trial]]`, `[[calls]]`,
+  `[[gap]]`) and what the rule must say of it: `[expect] outcome`, `saving` (the range that must hold its middle),
+  `because`, `site`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ OUTCOMES = {
     "passed": Passed,
     "unknown": Unknown,
     "not applicable": NotApplicable,
+    "suspicion": Suspicion,
 }
 
 
@@ -82,7 +84,7 @@ def check_sites(rule: Rule, script: str) -> None:
 def build(told: dict[str, Any], script: str | None) -> Run:
     run = Run(**told.get("run", {}))
     run.fit(**told.get("fit", {}))
-    for name in ("callback", "pyfunc", "read", "trial", "calls", "gap"):
+    for name in ("callback", "pyfunc", "read", "traced", "trial", "calls", "gap"):
         for each in told.get(name, ()):
             getattr(run, name)(**each)
     return run.source(script) if script is not None else run
@@ -101,10 +103,11 @@ def check_outcome(section: Section, folder: Path) -> None:
         assert low <= first.cost.saving.mid <= high, first.cost
         assert first.fix is not None
         assert first.fix.safety == expected["safety"]
-        if "site" in expected:
-            assert str(first.site) == expected["site"]
+    if isinstance(first, (Finding, Suspicion)) and "site" in expected:
+        assert str(first.site) == expected["site"]
     text = {
         Finding: lambda each: each.cost.because,
+        Suspicion: lambda each: each.why,
         Passed: lambda each: each.because,
         NotApplicable: lambda each: each.because,
         Unknown: lambda each: f"{each.gap.reason} → {each.gap.remedy}",

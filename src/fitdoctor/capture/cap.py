@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 from fitdoctor.probes.calls import ActiveCall
+from fitdoctor.probes.frames import Loop
 from fitdoctor.probes.steps import Tracker
 
 DEFAULT_STEPS = 200
@@ -98,7 +99,7 @@ def fits_in(path: str) -> int:
         tree = ast.parse(Path(path).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return 2
-    loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While, ast.AsyncFor))]
+    loops = [node for node in ast.walk(tree) if isinstance(node, Loop)]
     return sum(map(_is_fit, ast.walk(tree))) + sum(_is_fit(node) for loop in loops for node in ast.walk(loop))
 
 

@@ -20,15 +20,21 @@ from fitdoctor.probes import account as acc
 from fitdoctor.probes import gil, host, loop_length, own_cost, step_function
 from fitdoctor.probes import recorder as recording
 from fitdoctor.probes.calls import ActiveCall, CapReached
+from fitdoctor.probes.chunked import ChunkProbe
 from fitdoctor.probes.compiles import CompileProbe
+from fitdoctor.probes.fetches import FetchProbe
 from fitdoctor.probes.fit import FitProbe
 from fitdoctor.probes.input_tf import TensorFlowInput
+from fitdoctor.probes.input_tf_built import BuiltProbe
 from fitdoctor.probes.input_tf_generators import GeneratorProbe
+from fitdoctor.probes.input_tf_operators import OperatorProbe
 from fitdoctor.probes.install import ImportWatch, Patches, time_imports
+from fitdoctor.probes.loaders import LoaderProbe
 from fitdoctor.probes.loops import LoopProbe
 from fitdoctor.probes.reads import ReadProbe
 from fitdoctor.probes.recorder import Recorder
 from fitdoctor.probes.saving import SavingProbe
+from fitdoctor.probes.stack import StackProbe
 from fitdoctor.probes.steps import Tracker
 from fitdoctor.probes.strategies import StrategyProbe
 
@@ -69,12 +75,20 @@ class Session:
         self.fit = FitProbe(self.tracker, self.patches, self._cap_in_fit)
         self.tensorflow = TensorFlowInput(self.tracker, self.patches)
         self.loops = LoopProbe(self.tracker, self.patches)
+        self.operators = OperatorProbe(self.tracker, self.patches)
         compiles = CompileProbe(self.tracker, self.patches)
         saving = SavingProbe(self.tracker, self.patches)
+        built = BuiltProbe(self.recorder, self.patches)
         generators = GeneratorProbe(self.recorder, self.patches)
         reads = ReadProbe(self.tracker, self.patches)
         strategies = StrategyProbe(self.tracker, self.patches, self.loops)
-        self.probes = (self.tensorflow, self.fit, compiles, saving, self.loops, generators, reads, strategies)
+        fetches = FetchProbe(self.tracker, self.patches)
+        chunks = ChunkProbe(self.tracker, self.patches)
+        loaders = LoaderProbe(self.tracker, self.patches)
+        self.probes = (
+            self.tensorflow, self.fit, compiles, saving, self.loops, self.operators, built, generators, reads,
+            strategies, fetches, chunks, loaders, StackProbe(self.tracker),
+        )  # fmt: skip
         self.experiments: Experiments | None = None
         """The lab: run once `fit` was unwound, before the process ends."""
         self.activity = ""
@@ -265,6 +279,7 @@ class Session:
         if call is not None and call.step:
             with contextlib.suppress(Exception):
                 self.tensorflow.read(call)
+                self.operators.read(call)
         self.tensorflow.detach()
         self.patches.undo()
         self.watch.uninstall()

@@ -28,6 +28,7 @@ from fitdoctor.model import (
     Gap,
     HostSample,
     Inside,
+    LiveOperator,
     PyFunc,
     Read,
     Site,
@@ -56,6 +57,9 @@ CREATE TABLE compiles(call INT, kind TEXT, name TEXT, start_ns INT, duration_ns 
 CREATE TABLE pyfuncs(name TEXT, kind TEXT, path TEXT, line INT, count INT, wall_ns INT, cpu_ns INT,
                      PRIMARY KEY(name, kind, path, line));
 CREATE TABLE reads(call INT, path TEXT, line INT, symbol TEXT, count INT, total_ns INT, PRIMARY KEY(call, path, line));
+CREATE TABLE operators(call INT, step INT, t_ns INT, iterator INT, since INT, node INT, name TEXT, inputs TEXT,
+                       elements INT, processing_ns INT, produced INT, consumed INT, buffered INT, buffered_bytes INT,
+                       parameters TEXT, root INT);
 CREATE TABLE host(t_ns INT, data TEXT);
 CREATE TABLE trials(name TEXT, call INT, baseline TEXT, changed TEXT, detail TEXT);
 CREATE TABLE sources(path TEXT PRIMARY KEY, sha256 TEXT, text BLOB);
@@ -67,7 +71,7 @@ _REPLACED = frozenset({"meta", "calls", "callbacks", "epochs", "pyfuncs", "reads
 
 _WIDTHS = {
     "meta": 2, "calls": 10, "steps": 12, "inside": 6, "drained": 4, "callbacks": 11, "epochs": 6, "compiles": 8,
-    "pyfuncs": 7, "reads": 6, "host": 2, "trials": 5, "sources": 3, "gaps": 3,
+    "pyfuncs": 7, "reads": 6, "operators": 16, "host": 2, "trials": 5, "sources": 3, "gaps": 3,
 }  # fmt: skip
 
 
@@ -193,6 +197,15 @@ def _site(path: str | None, line: int | None, symbol: str | None = None) -> Site
     return Site(path, line, None, symbol) if path and line else None
 
 
+def _operator(row: Sequence[Any]) -> LiveOperator:
+    *at, name, inputs, elements, processing, produced, consumed, buffered, size, parameters, root = row
+    call, step, t_ns, iterator, since, node = at
+    return LiveOperator(
+        call, step, t_ns, iterator, since, node, name, tuple(json.loads(inputs)), elements, processing, produced,
+        consumed, buffered, size, json.loads(parameters), bool(root),
+    )  # fmt: skip
+
+
 def _by_call(db: sqlite3.Connection, table: str) -> Iterator[tuple[int, list[Any]]]:
     """Yield (call, columns as arrays) in the order the rows were written."""
     import numpy as np
@@ -263,10 +276,12 @@ def _read(db: sqlite3.Connection, path: str) -> Capture:
             Read(call, Site(p, line, None, symbol), n, total)
             for call, p, line, symbol, n, total in (rows(_READS) if _has(db, "reads") else ())
         ),
+        operators=tuple(_operator(row) for row in (rows(_OPERATORS) if _has(db, "operators") else ())),
     )
 
 
 _READS = "SELECT * FROM reads ORDER BY total_ns DESC"
+_OPERATORS = "SELECT * FROM operators ORDER BY rowid"
 
 
 def _has(db: sqlite3.Connection, table: str) -> bool:

@@ -11,9 +11,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fitdoctor._version import __version__
+from fitdoctor.probes.distributions import DISTRIBUTIONS, PLUGINS
 from fitdoctor.probes.install import is_users
 
-PACKAGES = ("keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch", "grain", "numpy", "tf-keras")
+PACKAGES = (
+    "keras",
+    *(name for names in DISTRIBUTIONS.values() for name in names),
+    *PLUGINS,
+    "grain",
+    "numpy",
+    "tf-keras",
+)
 MAX_SOURCE = 1_000_000
 """Longer files are named by their hash alone."""
 

@@ -9,7 +9,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ def _seconds(text: str) -> float:
 
 
 _FLAG: dict[str, Any] = {"action": "store_true"}
-_OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "--whole": _FLAG | {"help": "only observe: let the script run to its end, and save what it saves"},
     "--steps": {
         "metavar": "N",
@@ -72,37 +72,38 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "before it saves anything, and say what slows it down. What follows SCRIPT belongs to the script.",
         epilog="exit code: 0, or the script's own; 4 if it ended by itself and no training was seen",
     )
-    for name, details in _OPTIONS.items():
+    for name, details in OPTIONS.items():
         parser.add_argument(name, **details)
 
 
-def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+def split(argv: Sequence[str], options: Mapping[str, Mapping[str, Any]] = OPTIONS) -> tuple[list[str], list[str]]:
     """Tell our options from the script (or `-m` and its module) and everything after it."""
     at = 0
     while at < len(argv):
         word = argv[at]
         if word == "--":
             return list(argv[:at]), list(argv[at + 1 :])
-        if word == "-" or not word.startswith("-") or _is_module_flag(word):
+        if word == "-" or not word.startswith("-") or is_module_flag(word):
             return list(argv[:at]), list(argv[at:])
-        takes_value = word in _OPTIONS and "action" not in _OPTIONS[word]
+        takes_value = word in options and "action" not in options[word]
         at += 2 if takes_value else 1
     return list(argv), []
 
 
-def _is_module_flag(word: str) -> bool:
+def is_module_flag(word: str) -> bool:
+    """Tell `-m`, with or without its module, from our options."""
     return word.startswith("-m") and not word.startswith("--")
 
 
-def _target(rest: Sequence[str]) -> tuple[str, bool, tuple[str, ...]]:
+def _target(rest: Sequence[str], command: str) -> tuple[str, bool, tuple[str, ...]]:
     """Return the script or module, whether it is a module, and its arguments."""
     if not rest:
-        raise UsageError("expected a script to run", do="for example: fitdoctor run train.py --epochs 5")
+        raise UsageError("expected a script to run", do=f"for example: fitdoctor {command} train.py --epochs 5")
     first, *others = rest
-    if _is_module_flag(first):
+    if is_module_flag(first):
         words = [first[2:], *others] if len(first) > 2 else others
         if not words:
-            raise UsageError("expected a module after -m", do="for example: fitdoctor run -m package.train")
+            raise UsageError("expected a module after -m", do=f"for example: fitdoctor {command} -m package.train")
         return words[0], True, tuple(words[1:])
     if not os.path.exists(first):
         raise UsageError(f"expected a script, found no file {first!r}", do=_nearest_script(first))
@@ -118,8 +119,8 @@ def _nearest_script(name: str) -> str:
     return f"did you mean `{near[0]}`?" if near else "give the path of the script as you would to python"
 
 
-def run(args: argparse.Namespace, launcher: Any = None) -> int:
-    """Carry it out; `launcher` stands in for `fitdoctor.capture.launch`."""
+def observe(args: argparse.Namespace, launcher: Any = None, *, command: str = "run", whole: bool = False) -> Any:
+    """Run the script under observation and return how it ended."""
     from fitdoctor.cli import output
     from fitdoctor.cli.progress import Progress
 
@@ -127,19 +128,14 @@ def run(args: argparse.Namespace, launcher: Any = None) -> int:
         import importlib
 
         launcher = importlib.import_module("fitdoctor.capture.launch")
-
-    target, module, arguments = _target(args.rest)
-    if args.whole and (args.steps or args.budget):
-        raise UsageError(
-            "--whole runs the script to its end: --steps and --budget mean nothing beside it", do="drop one"
-        )
+    target, module, arguments = _target(args.rest, command)
     output.check_writable(args.json)
     limits = {} if args.budget is None else {"budget": args.budget}
     options = launcher.Options(
         target=target,
         module=module,
         args=arguments,
-        whole=args.whole,
+        whole=whole,
         steps=args.steps,
         capture=Path(args.capture) if args.capture else None,
         redact=args.redact,
@@ -149,7 +145,18 @@ def run(args: argparse.Namespace, launcher: Any = None) -> int:
     )
     progress = Progress(sys.stderr, quiet=args.quiet)
     with _stdout_for_json(args.json == output.STDOUT):
-        ended = launcher.launch(options, progress)
+        return launcher.launch(options, progress)
+
+
+def run(args: argparse.Namespace, launcher: Any = None) -> int:
+    """Carry it out; `launcher` stands in for `fitdoctor.capture.launch`."""
+    from fitdoctor.cli import output
+
+    if args.whole and (args.steps or args.budget):
+        raise UsageError(
+            "--whole runs the script to its end: --steps and --budget mean nothing beside it", do="drop one"
+        )
+    ended = observe(args, launcher, whole=args.whole)
     code = exit_code(ended, whole=args.whole)
     try:
         _answer(ended, args.json)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training, merged
-from fitdoctor.model import CallbackTime, Capture, Interval, Site
+from fitdoctor.model import CallbackTime, Capture, Change, Interval, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,19 @@ class CallbackCosts:
     def total(self, rhythm: str) -> float:
         """Projected seconds of all callbacks at one rhythm."""
         return sum(each.training_s.mid for each in self.costs if each.rhythm == rhythm)
+
+    def without(self, hook: HookCost, model: StepModel) -> Change:
+        """Return what becomes of the callbacks' time if one of them did nothing at this rhythm."""
+        part = "callbacks" if hook.rhythm == "step" else "epoch callbacks"
+        each = model.parts.get(part)
+        seen = model.planned_steps * each.mid if each is not None else model.elsewhere.get(part, 0.0)
+        # Of the callbacks' time, only what the step model shows as theirs was not spent beside the device's work.
+        taken = (
+            hook.training_s.scale(1 / max(seen, self.total(hook.rhythm))).clip(0.0, 1.0)
+            if seen > 0
+            else Interval.exact(0.0)
+        )
+        return Change(part, Interval(1 - taken.high, 1 - taken.mid, 1 - taken.low))
 
 
 def establish(capture: Capture, training: Training) -> CallbackCosts:

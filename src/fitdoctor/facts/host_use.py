@@ -35,13 +35,13 @@ class HostUse:
 
 def establish(capture: Capture, training: Training) -> HostUse:
     """Difference the first and last look at the host within the steady steps."""
-    samples = _within(capture, training)
+    samples = within(capture, training)
     if len(samples) < 2:
         raise MissingEvidence(
             Gap(
                 "host use",
                 f"{len(samples)} looks at the host fell within the steady steps, two are needed",
-                "let it run longer: --steps and --budget",
+                Gap.LONGER,
             )
         )
     first, last = samples[0].values, samples[-1].values
@@ -67,7 +67,8 @@ def _crowding(capture: Capture, samples: Sequence[HostSample]) -> float:
     return max(1.0, sum(loads) / len(loads) / float(cores)) if cores and loads else 1.0
 
 
-def _within(capture: Capture, training: Training) -> list[HostSample]:
+def within(capture: Capture, training: Training) -> list[HostSample]:
+    """Return the looks at the host that fell within the steady steps."""
     steps = [capture.steps[call.id] for call in training.calls if call.id in capture.steps]
     every = rows.joined(steps)
     chosen = rows.choose(every, rows.steady(every))

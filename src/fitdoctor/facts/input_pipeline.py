@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import stage_costs
+from fitdoctor.facts.live_pipeline import Node, live
+from fitdoctor.facts.loader_setup import LoaderSetup, describe
+from fitdoctor.facts.matching import match
+from fitdoctor.facts.stage_costs import StageCost
 from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import Trials, alone
 from fitdoctor.model import Capture, Gap, PyFunc, Site
 
 _PASSIVE = frozenset(
@@ -31,6 +37,39 @@ class Operator:
     stateful: bool = False
     parallel: int | None = None
     buffer: int | None = None
+    site: Site | None = None
+    """Where the user built it."""
+    function: Site | None = None
+    """Where the user wrote the function it calls."""
+    reads: bool = False
+    """Its function reads a file by its name."""
+    inputs: tuple[int, ...] = ()
+    """Places of the operators it takes its elements from."""
+    random: str | None = None
+    """How it draws random numbers: seeded, unseeded, stateless, generator; None: it does not."""
+    elements: int | None = None
+    """How many it gives in an epoch; None: endless, or not known without going through them."""
+    endless: bool = False
+    batch: int | None = None
+    cache: str | None = None
+    """Where a cache keeps its elements: memory or file."""
+    bytes_each: float | None = None
+    """Of one element."""
+    per_step: float | None = None
+    """Elements of it that make a step."""
+    cost: StageCost | None = None
+    """As the lab measured it, pulled alone."""
+    runs_as: Node | None = None
+    """What TensorFlow ran in its place; several operators share one where they were fused."""
+    decodes: bool = False
+    """Its function decodes pictures."""
+    pads: bool = False
+    """Its function pads sequences."""
+
+    @property
+    def cache_bytes(self) -> float | None:
+        """Return the memory that a cache of its elements would need, where both size and number are known."""
+        return None if self.bytes_each is None or self.elements is None else self.bytes_each * self.elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +97,10 @@ class InputPipeline:
     functions: tuple[PythonFunction, ...]
     ahead: bool = False
     """Something prepares the next batch while the step runs, by the framework's own rules."""
+    added: tuple[Node, ...] = ()
+    """Operators that ran and that the user did not write."""
+    loader: LoaderSetup | None = None
+    """Any other kind of input than tf.data; None where a hand-written loop does not tell."""
 
     def works_ahead(self) -> str | None:
         """Name what prepares the next batch while the step computes; None where nothing does."""
@@ -81,6 +124,10 @@ class InputPipeline:
                 return None
         return None
 
+    def made_parallel(self, operator: Operator) -> bool:
+        """Tell whether TensorFlow calls a map several times at once though the script does not ask for it."""
+        return not operator.stateful and not operator.python and self._parallelises()
+
     def _on(self, name: str) -> bool:
         return self.options.get(name) is not False
 
@@ -100,8 +147,8 @@ class InputPipeline:
         return self._on("autotune") and self._optimises("inject_prefetch")
 
 
-def establish(capture: Capture, training: Training) -> InputPipeline:
-    """Read the adapter and its operators from the leading call."""
+def establish(capture: Capture, training: Training, trials: Trials | None) -> InputPipeline:
+    """Read the adapter and its operators from the leading call, what ran from the looks at it, costs from the lab."""
     adapter = training.info.get("adapter")
     if adapter is None:
         raise MissingEvidence(
@@ -112,13 +159,47 @@ def establish(capture: Capture, training: Training) -> InputPipeline:
             )
         )
     listed = training.info.get("dataset")
+    nodes = live(capture.operators, training.call_ids)
+    operators = tuple(_operators(listed)) if listed else ()
+    matched = match(operators, nodes)
+    operators = tuple(_ran(each, matched.runs_as.get(place)) for place, each in enumerate(operators))
     found = InputPipeline(
         adapter=str(adapter),
-        operators=tuple(_operator(each) for each in listed) if listed else None,
+        operators=_costed(operators, trials) if listed else None,
         options=training.info.get("dataset_options") or {},
         functions=tuple(_function(each, capture, training) for each in capture.pyfuncs if each.count),
+        added=matched.added,
     )
-    return replace(found, ahead=_ahead(found, training))
+    ahead = _ahead(found, training)
+    if listed or adapter in ("tf.data", "loop"):
+        return replace(found, ahead=ahead)
+    measured = alone(trials, "loader alone") if trials is not None else None
+    return replace(found, ahead=ahead, loader=describe(training, measured, ahead=ahead))
+
+
+def _ran(operator: Operator, node: Node | None) -> Operator:
+    """Add what was seen of it; of elements whose size is not fixed, the average is known from the run."""
+    if node is None:
+        return operator
+    shared = operator.op in ("Map", "ParallelMap") and "And" in node.name
+    size = operator.bytes_each if operator.bytes_each is not None or shared else node.bytes_each
+    return replace(operator, runs_as=node, bytes_each=size)
+
+
+def _costed(operators: tuple[Operator, ...], trials: Trials | None) -> tuple[Operator, ...]:
+    # Of operators that ran as one only the last one's elements were counted.
+    shared = {below for each in operators for below in each.inputs if operators[below].runs_as is each.runs_as}
+    seen = {
+        place: each.runs_as.per_step
+        for place, each in enumerate(operators)
+        if each.runs_as is not None and place not in shared
+    }
+    steps = stage_costs.per_step(operators, seen)
+    costs = stage_costs.costs(operators, trials, steps) if trials is not None else {}
+    return tuple(
+        replace(each, per_step=steps.get(place, seen.get(place)), cost=costs.get(place))
+        for place, each in enumerate(operators)
+    )
 
 
 def _ahead(found: InputPipeline, training: Training) -> bool:
@@ -131,15 +212,47 @@ def _ahead(found: InputPipeline, training: Training) -> bool:
     return training.backend == "tensorflow" and training.kind == "fit" and found.adapter != "tf.data"
 
 
+def _operators(listed: Sequence[Mapping[str, Any]]) -> Iterator[Operator]:
+    told = [tuple(int(below) for below in each.get("inputs") or ()) for each in listed]
+    for place, each in enumerate(listed):
+        # Captures of earlier versions do not say: one after the other, as nearly all are.
+        chained = (place + 1,) if place + 1 < len(listed) else ()
+        yield replace(_operator(each), inputs=told[place] if _ends(told) else chained)
+
+
+def _ends(inputs: Sequence[Sequence[int]]) -> bool:
+    """Tell whether the operators are all there and none takes, in the end, from itself."""
+    left = dict(enumerate(inputs))
+    while done := [place for place, below in left.items() if not any(each in left for each in below)]:
+        for place in done:
+            del left[place]
+    return not left and any(inputs) and all(0 <= each < len(inputs) for below in inputs for each in below)
+
+
 def _operator(each: Mapping[str, Any]) -> Operator:
-    parallel = each.get("parallel")
+    parallel, elements = each.get("parallel"), each.get("elements")
     return Operator(
         op=str(each["op"]),
         python=bool(each.get("python")),
         stateful=bool(each.get("stateful")),
         parallel=int(parallel) if parallel is not None else None,
         buffer=each.get("buffer"),
+        site=_site(each.get("built")),
+        function=_site(each.get("site")),
+        random=each.get("random"),
+        elements=elements if isinstance(elements, int) else None,
+        endless=elements == "infinite",
+        batch=each.get("batch"),
+        cache=each.get("cache"),
+        bytes_each=each.get("bytes"),
+        reads=bool(each.get("reads")),
+        decodes=bool(each.get("decodes")),
+        pads=bool(each.get("pads")),
     )
+
+
+def _site(found: Sequence[Any] | None) -> Site | None:
+    return Site(str(found[0]), int(found[1])) if found else None
 
 
 def _function(each: PyFunc, capture: Capture, training: Training) -> PythonFunction:

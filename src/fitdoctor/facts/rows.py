@@ -20,6 +20,10 @@ BLOCKS = 8
 """Few long blocks: simulated runs of 100 to 2000 steps whose neighbours correlate by up to 0.8 had their true
 mean inside the interval 19 times in 20; with blocks of √n steps 18 times."""
 SEED = 20240229
+FIRST_STEPS = 2
+"""The first steps of a training pay for allocation and cold caches, whatever else is compiled in them."""
+FEWEST_UNSTEADY = 4
+"""So many later steps that all compiled something are what the steps of this training are like."""
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Steps))
 _TIMES = ("wall_ns", "fetch_ns", "transfer_ns", "run_ns", "callbacks_ns", "sync_ns")
 
@@ -41,16 +45,28 @@ def size(steps: Steps) -> int:
     return int(steps.wall_ns.shape[0])
 
 
+def warm(steps: Steps) -> Mask:
+    """Mark the rows after warm-up.
+
+    Where something is compiled in every single step, the steps without what compiling takes are all there is to see.
+    """
+    import numpy as np
+
+    mask: Mask = (steps.flags & Steps.WARMUP) == 0
+    if int(steps.count[mask].sum()) >= 2:
+        return mask
+    later: Mask = np.arange(size(steps)) >= FIRST_STEPS
+    return later if int(later.sum()) >= FEWEST_UNSTEADY else mask
+
+
 def steady(steps: Steps) -> Mask:
     """Mark the rows that tell how long a step takes: warmed up and not waited for by the probe.
 
     Rows that only wait for work launched earlier (`CUT`, no step of their own) belong to the steps before them.
     """
-    mask: Mask = (steps.flags & (Steps.WARMUP | Steps.DRAINED)) == 0
-    if int(steps.count[mask].sum()) >= 2:
-        return mask
-    warm: Mask = (steps.flags & Steps.WARMUP) == 0
-    return warm
+    warmed_up = warm(steps)
+    mask: Mask = warmed_up & ((steps.flags & Steps.DRAINED) == 0)
+    return mask if int(steps.count[mask].sum()) >= 2 else warmed_up
 
 
 def observed(steps: Steps) -> Steps:
@@ -97,6 +113,8 @@ def means(columns: Mapping[str, Any], weights: Any) -> dict[str, Interval]:
     sums = _block_sums(np.vstack([table, weight]), length)
     draws = np.random.default_rng(SEED).integers(0, sums.shape[1], size=(RESAMPLES, blocks))
     drawn = sums[:, draws].sum(axis=2)
+    # Of very few rows, chance may draw only those that have no step of their own.
+    drawn = drawn[:, drawn[-1] > 0]
     resampled = drawn[:-1] / drawn[-1]
     # The percentile method is too narrow with few blocks.
     wider = 1 + 3 / (blocks - 1)

@@ -21,8 +21,6 @@ _PYTHON_ADAPTERS = frozenset({"PyDataset", "generator", "DataLoader", "Grain"})
 
 _INLINE = Gap("launch cost", "the runtime ran the step inside its launch", "none on this device")
 
-_LONGER = "let it run longer: --steps and --budget"
-
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -372,12 +370,12 @@ def _unseen(training: Training, fetch: float) -> dict[str, Gap]:
             "input wait",
             "the batch is fetched inside the compiled step and the clocks inside it were not read twice; "
             "it stands under compute",
-            _LONGER,
+            Gap.LONGER,
         )
     if training.backend == "jax" and not training.info.get("run_eagerly"):
         gaps["compute"] = Gap(
             "device time",
             "the backend works asynchronously and no steady step was sampled",
-            _LONGER,
+            Gap.LONGER,
         )
     return gaps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +12,7 @@ from fitdoctor.facts.device_use import DeviceUse
 from fitdoctor.facts.host_use import HostUse
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.training import Training
-from fitdoctor.facts.trials import Alone, Trials, alone
+from fitdoctor.facts.trials import Alone, Trials, alone, drift, work_alone
 from fitdoctor.model import PARTS, Capture, Change, Gap, Interval
 
 SMALLEST_PROVABLE = 0.005
@@ -22,7 +23,7 @@ HICCUP = 0.05
 
 _WORK = frozenset(PARTS) - {"input", "callbacks"}
 
-_DISJOINT = frozenset({"callbacks", "epoch callbacks", "short calls"})
+_DISJOINT = frozenset({"callbacks", "epoch callbacks", "short calls", "compiling again"})
 """Fixes to these remove different work each, so their shares add up; elsewhere they multiply."""
 
 FRESH = Interval(1.5, 2.0, 2.7)
@@ -59,6 +60,8 @@ class StepModel:
     input_alone: Alone | None = None
     work_alone: Alone | None = None
     """What the lab measured: the loader without the training, the training on one batch."""
+    drift: float = 0.0
+    """By how much the same work differed from one time of the lab to another."""
     changes: tuple[Change, ...] = ()
     origin: StepModel | None = None
 
@@ -129,9 +132,15 @@ class StepModel:
             return Interval.exact(0.0)
         return _saved(base, self.changes).scale(1 / base.whole_s).clip(0.0, 1.0)
 
+    def in_another_run(self, saving: Interval) -> Interval:
+        """Return a saving as another run would show it: the machine will be faster or slower than it was now."""
+        factor = math.exp(self.drift)
+        low, high = 1 - (1 - saving.low) * factor, 1 - (1 - saving.high) / factor
+        return Interval(min(low, saving.low), saving.mid, max(high, saving.high)).clip(0.0, 1.0)
+
     def speedup(self) -> Interval:
-        """Return how many times as fast the whole training would be."""
-        saving = self.saving().clip(0.0, 0.999)
+        """Return how many times as fast the whole training would be, in another run."""
+        saving = self.in_another_run(self.saving()).clip(0.0, 0.999)
         return Interval(1 / (1 - saving.low), 1 / (1 - saving.mid), 1 / (1 - saving.high))
 
 
@@ -162,7 +171,8 @@ def establish(
         elsewhere=training.elsewhere,
         overhead=max(0.0, float(overhead)),
         input_alone=alone(trials, "loader alone") if trials is not None else None,
-        work_alone=alone(trials, "cached batch") if trials is not None else None,
+        work_alone=work_alone(trials) if trials is not None else None,
+        drift=drift(trials) if trials is not None else 0.0,
     )
 
 
@@ -279,14 +289,20 @@ def _beside(
     """Return the parts of a step beside which batches are prepared, from what each side takes and uses alone.
 
     The wait is what is left of the longer side: it does not shrink in proportion.  The model is asked for the step as
-    it is and as it would be; the measured step is scaled by the two, so that what the model leaves out cancels.
+    it is and as it would be; where the measured step is shorter than the model says, both are scaled.  Where it is
+    longer, the two sides were in each other's way (the GIL, caches, memory), which takes both of them: at worst that
+    stays in proportion to the step, in the middle to the side that shrinks more, at best to its square.
     """
     before = {part: _at(base.parts[part], world) for part in PARTS}
     rest, rest_before = (sum(each.values()) - each["input"] for each in (parts, before))
     shorter = rest / rest_before if rest_before > 0 else 1.0
     now = _side_by_side(base, input_, work, 1.0, 1.0, world)
     then = _side_by_side(base, input_, work, faster, shorter, world)
-    total = sum(before.values()) * (min(1.0, then / now) if now > 0 else 1.0)
+    step = sum(before.values())
+    total = step * (min(1.0, then / now) if now > 0 else 1.0)
+    if step > now > 0 and world != "low":
+        less = min(1.0, faster, shorter)
+        total = min(total, then + (step - now) * (less if world == "mid" else less**2))
     if total >= rest:
         return {**parts, "input": total - rest}
     # The batches no longer take cores from the step.

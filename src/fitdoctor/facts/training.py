@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts import rows
+from fitdoctor.facts import again, rows
+from fitdoctor.facts.again import Again
 from fitdoctor.facts.short_calls import ShortCalls
 from fitdoctor.model import Call, CallbackTime, Capture, Compile, Gap, Interval, Site, Steps
 
@@ -42,6 +43,8 @@ class Training:
     elsewhere: Mapping[str, float]
     """Projected seconds of the whole training outside its steps."""
     gaps: tuple[Gap, ...]
+    again: tuple[Again, ...] = ()
+    """What was traced or compiled again after the first steps, the costliest first."""
 
     @property
     def whole_s(self) -> float:
@@ -73,10 +76,11 @@ def establish(capture: Capture, short: ShortCalls) -> Training:
     if leader.kind != "fit" and capped and not leader.info.get("planned_steps"):
         # A loop of unknown length: what is paid once is not weighed against the few steps that were watched.
         one_off = dict.fromkeys(ONE_OFF, 0.0)
-        leader = replace(leader, gaps=(*leader.gaps, _LENGTH))
+        leader = replace(leader, gaps=(*leader.gaps, LENGTH))
     # What the script does between the calls of a loop happens once per call, not once per run.
     one_off["set-up"] = max(0.0, one_off["set-up"] - between)
-    one_off["compiling"] = max(0.0, one_off["compiling"] - short.compiling_s)
+    repeated = sum(each.seconds for each in leader.again)
+    one_off["compiling"] = max(0.0, one_off["compiling"] - short.compiling_s - repeated)
     # A loop that goes on makes its short calls as often as before.
     observed = leader.steps + leader.warmup_steps
     on = max(1.0, leader.planned_steps / observed) if leader.kind != "fit" and observed else 1.0
@@ -86,7 +90,7 @@ def establish(capture: Capture, short: ShortCalls) -> Training:
     return replace(leader, elsewhere={name: value for name, value in elsewhere.items() if value > 0})
 
 
-_LENGTH = Gap(
+LENGTH = Gap(
     "the length of the loop",
     "it was cut short and the script does not say: savings are of its steps, without what is paid once",
     "let it run to its end: --whole",
@@ -110,7 +114,7 @@ def _nothing_seen(capture: Capture, groups: Sequence[tuple[Call, ...]]) -> Gap:
         return Gap(
             "steady steps",
             f"{seen} steps were seen, fewer than {FEWEST_STEADY_ROWS} of them after warm-up (run: {ended})",
-            "let it run longer: --steps and --budget",
+            Gap.LONGER,
         )
     return Gap(
         "training",
@@ -130,7 +134,7 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
         return None
     chosen = rows.choose(every, mask)
     step_s = float(chosen.wall_ns.sum()) / float(chosen.count.sum()) / 1e9
-    warm = (every.flags & Steps.WARMUP) == 0
+    warm = rows.warm(every)
     call_count = sum(call.count for call in calls)
     plans = [_plan(capture, call, steps, last=call is _last(capture)) for call, steps in seen]
     per_epoch, gaps = _per_epoch(capture, seen)
@@ -140,7 +144,11 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
     saving = _saving_per_step(capture, seen)
     if saving > 0:
         elsewhere["saving"] = elsewhere.get("saving", 0.0) + saving * planned
-    fixed = _fixed_per_call(capture, seen, step_s, sum(per_epoch.values())) if call_count > 1 else None
+    repeated = again.found(capture, seen, planned)
+    if repeated:
+        elsewhere["compiling again"] = sum(each.projected_s for each in repeated)
+    per_call = sum(per_epoch.values())
+    fixed = _fixed_per_call(capture, seen, step_s, per_call, repeated) if call_count > 1 else None
     if fixed is not None:
         elsewhere["calls"] = fixed.mid * call_count
         elsewhere["between calls"] = _between_calls(capture, calls)
@@ -170,6 +178,7 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
         fixed_per_call=fixed,
         elsewhere=elsewhere,
         gaps=gaps,
+        again=repeated,
     )
 
 
@@ -215,10 +224,7 @@ def _complete_epochs(capture: Capture, call: Call, steps: Steps) -> list[float]:
 
 def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[dict[str, float], tuple[Gap, ...]]:
     """Return the seconds per epoch outside its steps, by what they went to."""
-    saving = _saving_per_step(capture, seen)
-    looks = [_epoch_looks(capture, call, steps, saving) for call, steps in seen]
-    # The first epoch of a call holds what happens once; it counts only where no other was seen to its end.
-    looked = [look for each in looks for look in each[1:]] or [look for each in looks for look in each]
+    looked = later_epochs(capture, seen)
     ids = {call.id for call, _ in seen}
     if not looked:
         if seen[-1][0].kind != "fit":
@@ -226,10 +232,11 @@ def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[di
         gap = Gap(
             "validation and the time between epochs",
             "no epoch was seen to its end",
-            "let it run longer: --steps and --budget",
+            Gap.LONGER,
         )
         return {}, (gap,)
-    validation = statistics.median(look[0] for look in looked)
+    # The mean: not every epoch validates, and in some of them memory is given back or old iterators are torn down.
+    validation = statistics.fmean(look[0] for look in looked)
     hooks = [
         each
         for each in merged(each for each in capture.callbacks if each.call in ids and not each.threaded)
@@ -237,7 +244,7 @@ def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[di
     ]
     own = sum(each.self_ns / max(1, each.count) for each in hooks) / 1e9
     nested = sum((each.total_ns - each.self_ns) / max(1, each.count) for each in hooks) / 1e9
-    rest = statistics.median(look[1] for look in looked) - own - nested
+    rest = statistics.fmean(look[1] for look in looked) - own - nested
     split = {
         "validation": validation,
         "epoch callbacks": own,
@@ -245,6 +252,16 @@ def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[di
         "between epochs": max(0.0, rest),
     }
     return split, ()
+
+
+def later_epochs(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> list[tuple[float, float]]:
+    """For each complete epoch: seconds of validation, and seconds of everything else outside the steps.
+
+    The first epoch of a call holds what happens once; it counts only where no other was seen to its end.
+    """
+    saving = _saving_per_step(capture, seen)
+    looks = [_epoch_looks(capture, call, steps, saving) for call, steps in seen]
+    return [look for each in looks for look in each[1:]] or [look for each in looks for look in each]
 
 
 def _saving_per_step(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> float:
@@ -303,7 +320,11 @@ def _compiling(compiles: Sequence[Compile], start: int, end: int) -> float:
 
 
 def _fixed_per_call(
-    capture: Capture, seen: Sequence[tuple[Call, Steps]], step_s: float, per_epoch: float
+    capture: Capture,
+    seen: Sequence[tuple[Call, Steps]],
+    step_s: float,
+    per_epoch: float,
+    repeated: Sequence[Again],
 ) -> Interval | None:
     """Seconds a call costs beyond its steps; calls that compiled do not count while others remain."""
     compiled = {each.call for each in capture.compiles} | {seen[0][0].id}
@@ -315,6 +336,7 @@ def _fixed_per_call(
         if total is not None:
             epochs = len(set(steps.epoch.tolist())) if call.kind == "fit" else 0
             work = float(steps.count.sum()) * step_s + epochs * per_epoch
+            work += sum(each.by_call.get(call.id, 0.0) for each in repeated)
             costs.append(max(0.0, total / 1e9 - work) / call.count)
     return rows.means({"fixed": costs}, [1.0] * len(costs))["fixed"] if costs else None
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fitdoctor.errors import MissingEvidence
@@ -10,6 +13,12 @@ from fitdoctor.facts.training import Training
 from fitdoctor.model import Capture, Gap, Interval, Trial
 
 CAPPED = "run it capped (without --whole): fitdoctor run SCRIPT"
+FEWEST_TIMES = 3
+SIGMA_OF_DISTANCE = 1.4826
+"""The standard deviation of normal values, in medians of their distance from the middle."""
+CALLBACKS_OFF = "callbacks off"
+REWRITTEN = "rewritten pipelines"
+"""The lab's name for the experiment with changed tf.data pipelines."""
 FEWER = "let it train longer, or watch fewer steps: --steps 50"
 
 
@@ -34,12 +43,31 @@ class Trials:
         for gap in self.gaps:
             if gap.what == f"experiment: {experiment or name}":
                 raise MissingEvidence(gap)
+        raise MissingEvidence(self.untried(f"trial {name}", remedy))
+
+    def rewritten(self, rule: str) -> list[tuple[Interval, Trial]]:
+        """Return changed over baseline of every way the pipeline was rewritten for a rule, or raise MissingEvidence."""
+        found = [
+            (rows.paired(trial.baseline_ns, trial.changed_ns), trial)
+            for trial in self.trials
+            if trial.name.startswith(f"rewrite: {rule} [") and trial.baseline_ns and trial.changed_ns
+        ]
+        if found:
+            return found
+        for what in (f"experiment: rewrite {rule}", f"experiment: {REWRITTEN}"):
+            for gap in self.gaps:
+                if gap.what == what:
+                    raise MissingEvidence(gap)
+        raise MissingEvidence(self.untried(f"rewrites for {rule}", CAPPED))
+
+    def untried(self, what: str, remedy: str = CAPPED) -> Gap:
+        """Say why nothing of the kind was tried."""
         why = "the lab did not try it on this job"
         if self.mode != "capped":
             why = "experiments are made in capped runs only"
         elif self.finished:
             why, remedy = "the script ended before experiments could be made", FEWER
-        raise MissingEvidence(Gap(f"trial {name}", why, remedy))
+        return Gap(what, why, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +85,57 @@ def alone(trials: Trials, name: str) -> Alone | None:
         if trial.name == name and trial.changed_ns and cores is not None:
             return Alone(rows.median(trial.changed_ns).scale(1e-9), float(cores))
     return None
+
+
+def work_alone(trials: Trials) -> Alone | None:
+    """Return what the step takes on one batch, by every experiment that ran it as it is, all through the lab's time."""
+    first = alone(trials, "cached batch")
+    if first is None:
+        return None
+    found = _as_it_is(trials)[0]
+    if len(found) < FEWEST_TIMES:
+        return first
+    middle, tenths = statistics.median(found), statistics.quantiles(found, n=10, method="inclusive")
+    return Alone(Interval(min(tenths[0], middle), middle, max(middle, tenths[-1])).scale(1e-9), first.cores)
+
+
+def drift(trials: Trials) -> float:
+    """Return by how much the same step differed from one time of the lab to another, as a fraction.
+
+    Machines are shared, processors change their clock: what was measured now will not be quite true in the next run.
+    One sigma between stretches of some seconds, which is about two between runs of half a minute.  Taken from the
+    median of the distances: one stretch that was disturbed is no drift.
+    """
+    apart = [
+        abs(math.log(each / statistics.median(same)))
+        for same in _as_it_is(trials)
+        for each in same
+        if len(same) > 1 and each > 0
+    ]
+    return SIGMA_OF_DISTANCE * statistics.median(apart) if len(apart) >= FEWEST_TIMES else 0.0
+
+
+def _as_it_is(trials: Trials) -> tuple[list[float], list[float]]:
+    """Return what each experiment measured of the step as the user has it, and of the step without callbacks."""
+    own: list[float] = []
+    bare: list[float] = []
+    for trial in trials.trials:
+        step = trial.detail.get("unit") == "ns per step"
+        if trial.name == "cached batch":
+            own.extend(_middle(trial.changed_ns))
+        elif trial.name == CALLBACKS_OFF:
+            own.extend(_middle(trial.baseline_ns))
+            bare.extend(_middle(trial.changed_ns))
+        elif step:
+            bare.extend(_middle(trial.baseline_ns))
+    if any(trial.name == CALLBACKS_OFF for trial in trials.trials):
+        return own, bare
+    return [*own, *bare], []
+
+
+def _middle(values: Sequence[float]) -> Iterator[float]:
+    if len(values) > 0:
+        yield float(statistics.median(values))
 
 
 def establish(capture: Capture, training: Training) -> Trials:

@@ -47,7 +47,7 @@ class Seen:
     step_ns: float
     info: dict[str, Any]
     shares: dict[str, float]
-    """Of the training thread's time in steps: fetch, run, callbacks, sync, loop."""
+    """Of the training thread's time in steps: fetch, run, callbacks, sync, loop; and between epochs, for each of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,10 @@ class Comparison:
     detail: dict[str, Any] = field(default_factory=dict)
     late: Callable[[], dict[str, Any]] | None = None
     """More of the detail, known once it ran."""
+    pointless: Callable[[], bool] | None = None
+    """Asked when its turn comes: what ran before it in the same experiment may have told its answer."""
+    block_seconds: float | None = None
+    """About how long a block takes; None: as long as one of training."""
 
 
 def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
@@ -77,8 +81,9 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
     try:
         snapshot = Snapshot(model)
     except CannotRun as error:
-        _not_run(recorder, todo, error.problem, error.do)
-        return
+        _not_run(recorder, [module for module in todo if trains(module)], error.problem, error.do)
+        todo = [module for module in todo if not trains(module)]
+        snapshot = Snapshot(None)
     recorder.meta(lab={"state_bytes": snapshot.bytes})
     job = Job(model, str(call.info.get("backend")), *arguments, step_ns=seen.step_ns)
     for place, module in enumerate(todo):
@@ -103,11 +108,18 @@ def _share(todo: list[Any], seen: Seen) -> float:
 
 
 def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float) -> None:
+    job.until = deadline
     with _as_gap(recorder, module.NAME):
-        comparisons = list(module.comparisons(job, seen))
+        found = list(module.comparisons(job, seen))
+        for gap in found:
+            if isinstance(gap, Gap):
+                recorder.gap(gap.what, gap.reason, gap.remedy)
+        comparisons = [each for each in found if isinstance(each, Comparison)]
         for place, comparison in enumerate(comparisons):
+            if comparison.pointless is not None and comparison.pointless():
+                continue
             left = deadline - time.monotonic()
-            if left < _PAIRS_EXPECTED * job.block_seconds:
+            if left < _PAIRS_EXPECTED * (comparison.block_seconds or job.block_seconds):
                 raise CannotRun("the budget was used up before it was complete", do="give it more time with --budget")
             _compare(recorder, call, comparison, time.monotonic() + left / (len(comparisons) - place))
 
@@ -222,6 +234,8 @@ def _seen(recorder: Recorder, call: Any) -> Seen:
     steady = max(1, totals[acc.STEADY])
     names = ("fetch", "transfer", "run", "callbacks", "sync", "loop")
     shares = {name: totals[bucket] / steady for name, bucket in zip(names, acc.STEP_BUCKETS, strict=True)}
+    # Before the first epoch everything is made for the first time.
+    shares["between epochs"] = totals[acc.BETWEEN] / steady if call.epoch else 0.0
     return Seen(steady / max(1, call.steady), dict(call.info), shares)
 
 
@@ -229,6 +243,11 @@ def modules() -> Iterator[Any]:
     """Yield the experiments there are."""
     for found in pkgutil.iter_modules(experiments.__path__):
         yield importlib.import_module(f"{experiments.__name__}.{found.name}")
+
+
+def trains(module: Any) -> bool:
+    """Tell whether an experiment changes the model's state."""
+    return bool(getattr(module, "TRAINS", True))
 
 
 def _not_run(recorder: Recorder, modules: list[Any], reason: str, remedy: str) -> None:

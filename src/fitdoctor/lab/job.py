@@ -20,6 +20,7 @@ from fitdoctor.probes.drain import waiting
 
 BLOCK_SECONDS = 0.25
 BETWEEN_SECONDS = 0.7
+"""How long to wait before an epoch is begun: long enough for a machine to take back memory that was given up."""
 WARM_EXECUTIONS = 2
 """Executions at the start of a block that are not counted: the loop fills its caches."""
 FEWEST, MOST = 3, 400
@@ -52,6 +53,8 @@ class Variant:
     """What layers compute in, as a policy of Keras; their weights stay as they are."""
     arrays: bool = False
     """The user's own arrays, not the cached batch: what fetching them costs counts too."""
+    watched: bool = False
+    """A callback that does nothing after every batch takes part."""
     idle: bool = False
     """The train function does nothing and returns what it returned before: what is left is the loop around it."""
 
@@ -90,17 +93,22 @@ class Job:
         self._fewest, self._warm = (1, 1) if step_ns > LONG_STEP_NS else (FEWEST, WARM_EXECUTIONS)
         self.block_seconds = max(BLOCK_SECONDS, (self._fewest + self._warm) * step_ns / 1e9)
         """About how long a block takes."""
+        self.until = float("inf")
+        """When, on the monotonic clock, the time of the experiment under way is over."""
 
     # --- data -------------------------------------------------------------------------------------
 
     def loader(self, x: Any = None) -> Iterator[Any]:
         """Begin the user's data anew, or `x` in its place, as the backend's trainer would fetch it."""
-        adapter = self._adapter(x)
+        return iter(self._epochs(self._adapter(x))())
+
+    def _epochs(self, adapter: Any) -> Callable[[], Any]:
+        """Return what the backend's trainer calls for the batches of an epoch."""
         if self.backend == "tensorflow":
-            return iter(adapter.get_tf_dataset())
-        if self.backend == "jax":
-            return iter(adapter.get_jax_iterator())
-        return iter(adapter.get_torch_dataloader())
+            dataset = adapter.get_tf_dataset()
+            return lambda: dataset
+        epochs: Callable[[], Any] = adapter.get_jax_iterator if self.backend == "jax" else adapter.get_torch_dataloader
+        return epochs
 
     def beginning(self, *, sparse: bool = False) -> Callable[[], float]:
         """Return what begins an epoch on the user's arrays and returns the nanoseconds until its first batch is there.
@@ -108,17 +116,12 @@ class Job:
         Keras makes its adapter once, but some of them cast or copy whole arrays at the beginning of every epoch.  In
         the run a while passes in between, in which a machine may take back memory that nobody uses: so it does here.
         """
-        adapter = self._adapter(y=self._targets(sparse=True)) if sparse else self._adapter()
-        if self.backend == "tensorflow":
-            dataset = adapter.get_tf_dataset()
-            make: Callable[[], Any] = lambda: dataset  # noqa: E731
-        else:
-            make = adapter.get_jax_iterator if self.backend == "jax" else adapter.get_torch_dataloader
+        epoch = self._epochs(self._adapter(y=self._targets(sparse=True)) if sparse else self._adapter())
 
         def begin() -> float:
             time.sleep(BETWEEN_SECONDS)
             start = time.perf_counter_ns()
-            next(iter(make()), None)
+            next(iter(epoch()), None)
             return float(time.perf_counter_ns() - start)
 
         return begin
@@ -243,7 +246,8 @@ class Job:
                 data = self._slices(executions * per_row, sparse=variant.sparse)
             else:
                 data = {"x": self._source(variant), "steps_per_epoch": executions * per_row}
-            self.model.fit(**data, epochs=1, verbose=0, callbacks=[self.callbacks[i] for i in chosen])
+            watching = [*(self.callbacks[i] for i in chosen), *([_idle_callback()] if variant.watched else [])]
+            self.model.fit(**data, epochs=1, verbose=0, callbacks=watching)
         return timer.per_execution()
 
     @contextlib.contextmanager
@@ -354,6 +358,13 @@ def _sparse(model: Any) -> Any:
     else:
         raise CannotRun("its loss has no form that takes class numbers")
     return CompileLoss(made, output_names=getattr(model, "output_names", None))
+
+
+def _idle_callback() -> Any:
+    """Make a callback that does nothing, as a user would: Keras does not know that it may run beside the steps."""
+    from keras.callbacks import LambdaCallback
+
+    return LambdaCallback(on_train_batch_end=lambda batch, logs: None)
 
 
 def _callbacks(given: Any) -> tuple[Any, ...]:

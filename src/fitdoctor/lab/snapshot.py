@@ -1,8 +1,8 @@
 """The state an experiment may change: taken once, put back after each, compared at the end.
 
 Weights, optimizer, metrics and seed generators are Keras variables; beside them the generators of Python, NumPy,
-TensorFlow and torch.  One copy on the host is all the lab holds (and half a
-one more while it tries a model in 32 instead of 64 bits).
+TensorFlow and torch.  One copy on the host is all the lab holds (and half a one more while it tries a model in 32
+instead of 64 bits).  Where it does not fit, only what reads the input without training is tried.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import psutil
-
 from fitdoctor.errors import CannotRun
-from fitdoctor.probes import cgroup
+from fitdoctor.probes.cgroup import free_memory as free_memory
 
 SPARE = 1.5
 """The copy must fit this many times into the memory that is free."""
 
 
 class Snapshot:
-    """A copy of everything that training changes."""
+    """A copy of everything that training changes; without a model, of the random generators alone."""
 
     def __init__(self, model: Any) -> None:
-        self._variables = list(_variables(model))
+        self._variables = list(_variables(model)) if model is not None else []
         need = sum(_bytes(variable) for variable in self._variables)
         free = free_memory()
         if need * SPARE > free:
@@ -58,13 +56,6 @@ class Snapshot:
             if not _same(state, self._generators.get(name)):
                 found.append(f"the generator of {name}")
         return found
-
-
-def free_memory() -> int:
-    """Return the bytes this process may still take."""
-    free = int(psutil.virtual_memory().available)
-    limit = cgroup.memory_limit()
-    return free if limit is None else min(free, limit - int(psutil.Process().memory_info().rss))
 
 
 def _variables(model: Any) -> Iterator[Any]:

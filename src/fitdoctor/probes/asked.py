@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
+import sys
+import weakref
 from typing import Any
+
+from fitdoctor.probes import model_layers, recurrent, stack
 
 
 def plan(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -66,6 +71,22 @@ def _schedule(model: Any) -> str | None:
     return type(rate).__name__ if callable(rate) and hasattr(rate, "get_config") else None
 
 
+def _deterministic() -> bool | None:
+    """Tell whether TensorFlow was told to give the same results always; None where it is not there."""
+    config = sys.modules.get("tensorflow.python.framework.config")
+    return None if config is None else bool(config.is_op_determinism_enabled())
+
+
+def _accumulation(model: Any) -> int | None:
+    """Return how many batches the optimizer makes one update of, where it is more than one."""
+    optimizer = getattr(model, "optimizer", None)
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    given = getattr(inner, "gradient_accumulation_steps", None) or getattr(
+        optimizer, "gradient_accumulation_steps", None
+    )
+    return whole(given, 0) or None
+
+
 def of_model(model: Any) -> dict[str, Any]:
     """Read from the model what was really compiled."""
     info: dict[str, Any] = {
@@ -74,13 +95,32 @@ def of_model(model: Any) -> dict[str, Any]:
         "steps_per_execution": int(getattr(model, "steps_per_execution", 1) or 1),
         "optimizer": type(getattr(model, "optimizer", None)).__name__,
         "schedule": _schedule(model),
+        "accumulation": _accumulation(model),
         "metrics": _metrics(model),
         "loss": _loss(model),
         "dtype": str(getattr(model, "dtype", None)),
         "custom_train_step": not type(model).train_step.__module__.startswith("keras."),
+        "deterministic": _deterministic(),
     }
     try:
         info["parameters"] = int(model.count_params())
     except Exception:
         info["parameters"] = None
-    return info
+    with contextlib.suppress(Exception):
+        info["layers"] = model_layers.known(model)
+    return {**info, **_layout(model)}
+
+
+_layouts: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def _layout(model: Any) -> dict[str, Any]:
+    """Read what a look at every layer tells, once for a model that is trained again and again."""
+    with contextlib.suppress(Exception):
+        known = _layouts.get(model)
+        if known is None:
+            held = stack.weights_on(model)
+            known = {"weights_on": held, "recurrent": recurrent.describe(model, gpu="gpu" in (held or ()))}
+            _layouts[model] = known
+        return known
+    return {}

@@ -5,6 +5,7 @@ The list's own methods are wrapped; nothing is added to it, so that Keras dispat
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
@@ -101,6 +102,7 @@ class CallbackListProbe:
         if call is None:
             return
         call.info["async_callbacks"] = bool(getattr(callbacks, "_async_train", False))
+        call.info["async_possible"] = _async_possible()
         call.info["callbacks"] = [type(callback).__name__ for callback in callbacks.callbacks]
         params = getattr(callbacks, "params", None) or {}
         for key, name in (("epochs", "epochs"), ("steps", "steps_per_epoch")):
@@ -182,6 +184,13 @@ class CallbackListProbe:
                 account.leave()
 
         return pythonify_logs
+
+
+def _async_possible() -> bool | None:
+    """Tell whether Keras would run callbacks beside the steps on this backend, if all of them allow it."""
+    backend: Any = sys.modules.get("keras.src.backend")
+    safe = getattr(backend, "IS_THREAD_SAFE", None)
+    return None if safe is None else bool(safe)
 
 
 def _keep_validation(call: ActiveCall, logs: Any) -> None:

@@ -7,9 +7,12 @@ container's own part; what is set above it cannot be seen from inside.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 _NO_LIMIT = 1 << 60
 """Version 1 writes "no limit" as the largest number of bytes that is a multiple of the page size."""
@@ -36,6 +39,19 @@ def memory_limit(pid: int | str = "self", root: Path = Path("/")) -> int | None:
     """Return how many bytes of memory the process and its group may use, or None without a limit."""
     limits = [limit for group in groups("memory", pid, root) if (limit := _memory(group)) is not None]
     return min(limits, default=None)
+
+
+def free_memory() -> int:
+    """Return the bytes this process may still take."""
+    free = int(psutil.virtual_memory().available)
+    limit = memory_limit()
+    return free if limit is None else min(free, limit - int(psutil.Process().memory_info().rss))
+
+
+def usable_cores() -> float:
+    """Return how many cores this process may keep busy."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(float(cores), cpu_quota() or float(cores))
 
 
 def throttling_files(pid: int | str = "self", root: Path = Path("/")) -> tuple[Path, ...]:

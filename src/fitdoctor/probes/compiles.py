@@ -1,4 +1,4 @@
-"""Traces and compilations, per backend: when, of what, how long."""
+"""Traces and compilations, per backend: when, of what, how long, from which line, and what was new about it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from fitdoctor.model import Site
 from fitdoctor.probes import account as acc
-from fitdoctor.probes.install import ImportWatch, Patches, code_site, hide
+from fitdoctor.probes import traced
+from fitdoctor.probes.install import ImportWatch, Patches, code_site, hide, user_site
 from fitdoctor.probes.steps import Tracker
 
 _JAX_EVENTS = {
@@ -17,6 +19,9 @@ _JAX_EVENTS = {
     "/jax/core/compile/backend_compile_duration": "compile",
 }
 KEPT_ROWS = 20_000
+_KEPT_SHAPES = 256
+_WRAPPERS = 10
+"""Nobody wraps a function in more than these."""
 _FRAME, _TRAINER = "multi_step_on_iterator", "keras.src.backend.tensorflow.trainer"
 
 
@@ -30,7 +35,9 @@ class CompileProbe:
         self.patches = patches
         self._moved: list[tuple[int, int]] = []
         self._rows = 0
-        self._tracing = self._traces_inside = 0
+        self._tracing = self._traces_inside = self._operations = 0
+        self._compiled: dict[str, list[traced.Described]] = {}
+        """What each jitted function, by its name and line, was compiled with; the newest last."""
         self._dynamo_start = 0
 
     def attach(self, watch: ImportWatch) -> None:
@@ -62,28 +69,47 @@ class CompileProbe:
                 return original(function_type, type_context, func_graph, options)
             start = account.enter(acc.COMPILING)
             self._traces_inside = self._traces_inside + 1 if self._tracing else 0
+            outermost = not self._tracing
+            line = user_site() if outermost else None
+            if outermost:
+                self._operations = 0
             self._tracing += 1
             try:
-                return original(function_type, type_context, func_graph, options)
+                made = original(function_type, type_context, func_graph, options)
+                self._operations += _size(made)
+                return made
             except BaseException as error:
                 hide(error)
                 raise
             finally:
                 self._tracing -= 1
                 took = account.leave() - start
-                if self._tracing == 0:
-                    self._traced(options, function_type, start, took)
+                if outermost:
+                    self._traced(options, function_type, start, took, line)
 
         return _create_concrete_function
 
-    def _traced(self, options: Any, function_type: Any, start_ns: int, took_ns: int) -> None:
+    def _traced(self, options: Any, function_type: Any, start_ns: int, took_ns: int, line: Site | None) -> None:
         function = getattr(options, "python_function", None)
         name = str(getattr(options, "name", None) or getattr(function, "__name__", "function"))
         if not self._traces_inside and name == _FRAME and getattr(function, "__module__", "") == _TRAINER:
             # Only Keras's frame around a step that was traced before, for the twin of `input_tf`.
             self.tracker.compiled()
             return
-        self._row("trace", name, start_ns, took_ns, code_site(function), type=str(function_type)[:500])
+        detail = {"operations": self._operations, **_where(line), **self._told(lambda: _news(options, function_type))}
+        self._row("trace", name, start_ns, took_ns, code_site(_innermost(function)), **detail)
+
+    def _told(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return what is new about a trace; not knowing it is a gap, no failure."""
+        self.account.enter(acc.OWN)
+        try:
+            return ask()
+        except Exception as error:
+            reason = f"{type(error).__name__} while reading them"
+            self.recorder.gap("arguments of traced functions", reason, "use versions that fitdoctor knows")
+            return {}
+        finally:
+            self.account.leave()
 
     # --- JAX --------------------------------------------------------------------------------------
 
@@ -102,7 +128,24 @@ class CompileProbe:
         inner = sum(e - max(s, start) for s, e in self._moved if e > start)
         self._moved = [*[(s, e) for s, e in self._moved if e <= start][-64:], (start, end)]
         self.account.move(acc.COMPILING, max(0, end - start - inner))
-        self._row(kind, str(detail.get("fun_name", "")), start, end - start, None)
+        name = str(detail.get("fun_name", ""))
+        news: dict[str, Any] = {}
+        if kind == "compile":
+            line = user_site()
+            news = {**_where(line), **self._told(lambda: self._jitted(f"{name} {line}"))}
+        self._row(kind, name, start, end - start, None, **news)
+
+    def _jitted(self, function: str) -> dict[str, Any]:
+        """Compare what is being compiled with what this function was compiled with before."""
+        called = traced.jitted_call()
+        if called is None:
+            return {}
+        now = traced.of_jax(*called)
+        before = self._compiled.setdefault(function, [])
+        seen = now in before
+        news = {"first": seen or not before, "changed": [] if seen or not before else traced.changes(before[-1], now)}
+        before[:] = [*(each for each in before if each != now), now][-_KEPT_SHAPES:]
+        return news
 
     # --- torch ------------------------------------------------------------------------------------
 
@@ -115,9 +158,50 @@ class CompileProbe:
     def _dynamo_started(self, *_: Any) -> None:
         self._dynamo_start = self.recorder.clock()
 
-    def _dynamo_ended(self, *_: Any) -> None:
+    def _dynamo_ended(self, *args: Any) -> None:
         if not self.recorder.mine():
             return
         start, end = self._dynamo_start, self.account.settle()
         self.account.move(acc.COMPILING, end - start)
-        self._row("compile", "torch.compile", start, end - start, None)
+        self._row("compile", "torch.compile", start, end - start, None, **_where(user_site()), **_frame(args))
+
+
+def _where(line: Site | None) -> dict[str, Any]:
+    return {} if line is None else {"line": [line.path, line.line]}
+
+
+def _size(function: Any) -> int:
+    """Count the operations of a traced function."""
+    try:
+        return len(function.graph.get_operations())
+    except Exception:
+        return 0  # what is being traced is the user's, and goes on
+
+
+def _innermost(function: Any) -> Any:
+    """Return the function that the user wrote, below what TensorFlow wraps around it."""
+    for _ in range(_WRAPPERS):
+        function = getattr(function, "__wrapped__", None) or function
+    return function
+
+
+def _news(options: Any, function_type: Any) -> dict[str, Any]:
+    """Compare a trace with the one before it of the very same `tf.function`."""
+    now = traced.of_tensorflow(function_type)
+    cache = getattr(options, "function_cache", None)
+    earlier = cache.values() if cache is not None else []
+    changed = traced.changes(traced.of_tensorflow(earlier[-1].function_type), now) if earlier else []
+    return {"first": not earlier, "changed": changed, "varies": any(_varies(each) for each in now.values())}
+
+
+def _varies(described: str) -> bool:
+    """Tell whether more than the first side of an array, which counts the samples, is left open."""
+    sides = described.partition("[")[2].rstrip("]").split(",")
+    return "..." in sides or "?" in sides[1:]
+
+
+def _frame(args: tuple[Any, ...]) -> dict[str, Any]:
+    """Return which piece of Python torch compiled and how often before: "3/1" is the second time of the fourth."""
+    told = str(getattr(args[0], "compile_id", "")) if args else ""
+    frame, _, times = told.rpartition("/")
+    return {"frame": frame, "first": times == "0"} if times.isdigit() else {}

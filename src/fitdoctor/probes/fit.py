@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import sys
+import weakref
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
@@ -47,6 +49,9 @@ class FitProbe:
         self._adopted: tuple[ActiveCall, int] | None = None
         self._model: Any = None
         """The model that a `fit` trains."""
+        self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """Numbers the models that were trained: what is compiled for a new one is compiled for the first time."""
+        self._count = itertools.count(1)
         self._unhooked: tuple[Any, Any] | None = None
         """Keras's own train function, as it is called in rests, and ours."""
         tracker.rests.hooks += [patches.rest, self._rest]
@@ -237,6 +242,10 @@ class FitProbe:
                 self._describe(call, self._unclaimed)
         call.info.update(asked.of_model(model))
         call.steps_per_row = call.info["steps_per_execution"]
+        with contextlib.suppress(TypeError):
+            if model not in self._numbers:
+                self._numbers[model] = next(self._count)
+            call.info["model_number"] = self._numbers[model]
         self._time_train_function(model, call)
         return call
 

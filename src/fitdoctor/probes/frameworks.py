@@ -13,34 +13,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
-    "tensorflow": (
-        "tensorflow",
-        "tensorflow-cpu",
-        "tensorflow-intel",
-        "tensorflow-macos",
-        "tf-nightly",
-        "tf-nightly-cpu",
-        "tensorflow-gpu",
-    ),
-    "jax": ("jax",),
-    "torch": ("torch",),
-}
-"""Import name → names on the package index under which it comes."""
+from fitdoctor.probes.distributions import DISTRIBUTIONS, PLUGINS
 
-PLUGINS = (
-    "jaxlib",
-    "jax-cuda13-plugin",
-    "jax-cuda12-plugin",
-    "jax-rocm60-plugin",
-    "jax-metal",
-    "tensorflow-metal",
-)
 _MARK = "fitdoctor-answer:"
 
 _QUESTIONS = {

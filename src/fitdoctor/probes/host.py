@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -42,6 +43,7 @@ _PRIVATE = frozenset({"XLA_FLAGS", "KERAS_HOME"})
 """Those that may hold paths: only their presence is kept."""
 
 _SLOW_READ_S = 0.001
+_BF16 = re.compile(r"\b(amx_bf16|avx512_bf16|bf16)\b")
 
 
 def environment(root: Path = Path("/")) -> dict[str, Any]:
@@ -58,6 +60,7 @@ def environment(root: Path = Path("/")) -> dict[str, Any]:
     }
     optional: dict[str, Callable[[], Any]] = {
         "cpu": lambda: _cpu_model(root),
+        "bf16": lambda: has_bf16(root / "proc/cpuinfo"),
         "logical_cores": os.cpu_count,
         "physical_cores": lambda: _physical_cores(root),
         "affinity": lambda: len(os.sched_getaffinity(0)),
@@ -98,6 +101,14 @@ def _cpu_model(root: Path) -> str | None:
         if name.strip() in ("model name", "Model"):
             return value.strip()
     return None
+
+
+def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
+    """Tell whether the processor has arithmetic for 16 bits; None where it does not say."""
+    try:
+        return bool(_BF16.search(cpuinfo.read_text()))
+    except OSError:
+        return None
 
 
 def _physical_cores(root: Path) -> int | None:
@@ -180,6 +191,9 @@ def _linux(pid: int, folder: Path, root: Path) -> dict[str, Callable[[], dict[st
         "children": procfs.Children(proc, pid).read,
         "load": lambda: {"load": os.getloadavg()[0]},
     }
+    pressure = root / "proc/pressure/memory"
+    if pressure.exists():  # a kernel that accounts for it
+        readings["memory pressure"] = lambda: procfs.parse_pressure(procfs.read(os.fsencode(pressure)))
     throttled = cgroup.throttling_files(pid, root)
     if throttled:
         readings["throttling"] = lambda: _throttling(throttled)

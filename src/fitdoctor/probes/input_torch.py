@@ -21,6 +21,13 @@ def describe(adapter: Any) -> dict[str, Any]:
         "prefetch_factor": loader.prefetch_factor,
         "persistent_workers": bool(loader.persistent_workers),
         "pin_memory": bool(loader.pin_memory),
+        "shuffled": _shuffled(loader),
         "dataset_class": type(dataset).__name__,
         "dataset_site": [site.path, site.line] if site else None,
     }
+
+
+def _shuffled(loader: Any) -> bool:
+    """Tell whether random numbers may order the data: all but torch's own samplers in order may."""
+    batches = type(loader.batch_sampler).__name__
+    return type(loader.sampler).__name__ != "SequentialSampler" or batches not in ("BatchSampler", "NoneType")

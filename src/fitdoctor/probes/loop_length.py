@@ -1,7 +1,8 @@
 """How many steps a hand-written loop would have had: asked once, where it is cut short, of the loops themselves.
 
 `for epoch in range(EPOCHS): for batch in data:` says its length, and its variables say how far it came.  Only what can
-be read without running the user's code is read: numbers, names, attributes, `len`, sums and products of them.  Where
+be read is read: numbers, names, attributes, sums and products of them; what a loop goes over is asked for its `len` (a
+property of the user's own is not: it could do anything), after the last step that is watched.  Where
 that does not say (`while`, a generator that was not seen to end) the length stays unknown, and nothing is made up.
 """
 

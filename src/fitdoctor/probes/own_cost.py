@@ -39,7 +39,9 @@ def overhead(tracker: Tracker, backend: str | None) -> dict[str, Any]:
     turns = (account.turns - tracker.turns_before) / steps
     own = account.totals[acc.OWN] / steps
     low, high = (own + each * (1 + turns) for each in (warm, cold))
-    step = max(1.0, account.totals[acc.STEADY] / steps)
+    # Where steps compile again and again, there are few others to weigh it against.
+    later = account.totals[acc.COMPILING] - tracker.compiled_before
+    step = max(1.0, (account.totals[acc.STEADY] + later) / steps)
     how = "our hooks replayed in this process with warm and with cold caches, and what they were seen to wait for"
     if backend == "tensorflow":
         how += "; clocks inside compiled steps not included"

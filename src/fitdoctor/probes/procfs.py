@@ -86,6 +86,16 @@ def parse_meminfo(text: bytes) -> dict[str, int]:
     return values
 
 
+def parse_pressure(text: bytes) -> dict[str, Any]:
+    """Read /proc/pressure/memory: seconds for which some, and for which all, that wanted to run waited for memory.
+
+    >>> parse_pressure(b"some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\\nfull avg10=0.00 total=1000000\\n")
+    {'memory_stall': {'some': 2.5, 'full': 1.0}}
+    """
+    totals = {line.split()[0].decode(): int(line.rpartition(b"total=")[2]) / 1e6 for line in text.splitlines()}
+    return {"memory_stall": {name: totals[name] for name in ("some", "full")}}
+
+
 def main_thread(pid: int, base: bytes) -> dict[str, Any]:
     """Read how often the main thread waited and was preempted, its CPU seconds and its wait for a core."""
     # status and schedstat of the process's folder are those of its main thread.

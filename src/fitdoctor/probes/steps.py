@@ -68,11 +68,16 @@ class Tracker:
         """Told once, when the first training begins."""
         self.turns_before = 0
         """Turns of the account before the first step: imports, mostly."""
+        self.compiled_before = 0
+        """Nanoseconds of compiling until the first step was over."""
         self.on_step: Callable[[ActiveCall], None] | None = None
         """Told after every step: decides whether enough was seen."""
         self.looks: list[Callable[[ActiveCall], float]] = []
         """Probes that look at the framework now and then, between two steps; each returns when to come again."""
+        self._due: dict[Callable[[ActiveCall], float], float] = {}
+        """When each of them wants to come again."""
         self._due_ns = 0.0
+        """The first of these."""
         self._attention_ns = 0.0
         """A step that ends before this needs no thought: nothing was compiled, nothing is due."""
         self._raw: list[int] = []
@@ -267,7 +272,7 @@ class Tracker:
         if now >= self._due_ns and self.looks:
             account.enter(acc.OWN)
             try:
-                self._due_ns = min(look(call) for look in self.looks)
+                self._look(call, now)
             finally:
                 account.leave()
         if self.on_step is not None:
@@ -277,6 +282,12 @@ class Tracker:
         account.totals[acc.OWN] += end - account.last
         account.last = call.step_start_ns = end
         self._attention_ns = self._next_attention(call, end)
+
+    def _look(self, call: ActiveCall, now: int) -> None:
+        for look in self.looks:
+            if now >= self._due.get(look, 0):
+                self._due[look] = look(call)
+        self._due_ns = min(self._due.values())
 
     def _commit_one(self, call: ActiveCall, now: int) -> None:
         self.fold()
@@ -339,6 +350,7 @@ class Tracker:
 
     def look_now(self) -> None:
         """Make the looks due after the step that is running."""
+        self._due.clear()
         self._due_ns = self._attention_ns = 0
 
     @_lets_go
@@ -383,6 +395,7 @@ class Tracker:
         if self.first_step_ns is None:
             self.first_step_ns = self.recorder.clock()
             self.turns_before = self.account.turns
+            self.compiled_before = self.account.totals[acc.COMPILING]
 
     def flag_next(self, flag: int) -> None:
         """Mark the step that is running."""

@@ -11,6 +11,8 @@ from numbers import Integral, Real
 from typing import Any
 
 from fitdoctor.errors import UsageError
+from fitdoctor.facts.input_data import INPUT_SCHEMA, as_data
+from fitdoctor.facts.input_view import InputView
 from fitdoctor.model import (
     PARTS,
     REPORT_SCHEMA,
@@ -45,6 +47,12 @@ def dumps(report: Report) -> str:
     return json.dumps(to_dict(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def dumps_input(view: InputView) -> str:
+    """Return the input alone as JSON text: what stands under `input` in a report, with schema and script."""
+    whole = _plain({"schema": INPUT_SCHEMA, "script": view.script, **as_data(view)})
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) that every report satisfies."""
     text = resources.files("fitdoctor.report").joinpath("report.schema.json").read_text(encoding="utf-8")
@@ -74,6 +82,7 @@ def to_dict(report: Report) -> dict[str, Any]:
         "proofs": report.proofs,
         "notes": report.notes,
         "next_command": report.next_command,
+        **({} if report.input is None else {"input": report.input}),
     }
     plain: dict[str, Any] = _plain(whole)
     return plain
@@ -175,6 +184,7 @@ def _report(data: Mapping[str, Any]) -> Report:
         notes=tuple(data["notes"]),
         next_command=data["next_command"],
         schema=data["schema"],
+        input=data.get("input"),
     )
 
 

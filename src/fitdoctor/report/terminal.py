@@ -44,6 +44,8 @@ _BOUNDS = {
     "between calls": "the code between the calls",
     "other calls": "the script's other calls",
 }
+_BOTH = 64
+"""Columns that a terminal needs to show two numbers beside each other for every phase."""
 _NAME_MOST = 48
 _FRAME_AROUND = 2
 _FRAME_LEAST = 4
@@ -167,21 +169,38 @@ def _phases(page: Page, report: Report) -> None:
     if wall <= 0:
         return
     page.heading("The whole run", f"  {units.duration(wall)} from process start to end")
-    order = [*PHASES, *(phase for phase in report.phases if phase not in PHASES)]
-    room = max(page.width - 44, 0)
-    block = page.glyph("▪", "-")
-    rows: list[Sequence[Piece]] = []
-    for phase in order:
-        seconds = report.phases.get(phase, 0)
-        if seconds > 0:
-            share = seconds / wall
-            bar = (block * round(share * room), "dim")
-            rows.append((phase, units.duration(seconds), _share(share), bar))
-    page.table(rows, right=lambda column: column in (1, 2))
+    capped = report.run.get("mode") == "capped"
+    uncapped = {str(each["name"]): each for each in report.run.get("whole") or ()} if capped else {}
+    _phase_table(page, {phase: seconds for phase, seconds in report.phases.items() if seconds > 0}, uncapped)
     whole, steps = report.run.get("projected_s"), report.run.get("planned_steps")
-    if report.run.get("mode") == "capped" and isinstance(whole, int | float) and isinstance(steps, int):
-        took = units.duration(whole)
-        page.paragraph(f"Uncapped, the training takes about {took} for {steps:,} steps.", indent=2)
+    if capped and isinstance(whole, int | float) and isinstance(steps, int | float):
+        took, range_ = units.duration(whole), interval_of(report.run.get("whole_s"))
+        if range_ is not None:
+            took = units.duration_range(range_)
+        page.paragraph(f"Uncapped, the training takes about {took} for {steps:,.0f} steps.", indent=2)
+
+
+def _phase_table(page: Page, seen: Mapping[str, float], uncapped: Mapping[str, Mapping[str, Any]]) -> None:
+    """Show where the time of this run went and, where it was stopped, where that of the whole training would go."""
+    order = dict.fromkeys([*(phase for phase in PHASES if phase in seen or phase in uncapped), *seen, *uncapped])
+    wall = sum(seen.values())
+    both = bool(uncapped) and page.width >= _BOTH
+    room = max(page.width - (64 if both else 44), 0)
+    rows: list[Sequence[Piece]] = []
+    if both:
+        dim = [(word, "dim") for word in ("", "watched", "", "uncapped", "", "")]
+        rows.append(dim)
+    for phase in order:
+        share = seen.get(phase, 0.0) / wall
+        here: tuple[str, ...] = (units.duration(seen[phase]), _share(share)) if phase in seen else ("-", "")
+        if both:
+            there = uncapped.get(phase)
+            share = there["share"]["mid"] if there else 0.0
+            here += (units.duration(there["seconds"]["mid"]), _share(share)) if there else ("-", "")
+        elif phase not in seen:
+            continue
+        rows.append((phase, *here, (page.glyph("▪", "-") * round(share * room), "dim")))
+    page.table(rows, right=lambda column: 1 <= column <= (4 if both else 2))
 
 
 # --- what to do about it ------------------------------------------------------------------------------
@@ -284,7 +303,7 @@ def _ceiling(page: Page, report: Report) -> None:
 def _suspicions(page: Page, report: Report) -> None:
     if not report.suspicions:
         return
-    page.heading("Suspected, not measured")
+    page.heading("Suspected, without a measured cost")
     for suspicion in report.suspicions:
         title: list[Piece] = [(suspicion.rule, "yellow"), "  ", (_where(page, suspicion.site), "cyan")]
         page.paragraph(*title, "  ", suspicion.why, indent=2, hang=4)

@@ -3,7 +3,7 @@
 A rule is a module `rules/<family>/<rule>.py` with three functions; its docstring is its documentation page.
 
     locate(source: SourceTree) -> Iterator[Site]             where the source has the pattern
-    measure(<facts by type>) -> list[Cost] | Clear | Absent  what it costs this run
+    measure(<facts by type>) -> list[Cost] | Clear | Absent  what it costs this run (a defect without a cost: Suspect)
     fix(cost: Cost, source: SourceTree | None) -> Fix | None what to do about it
 
 A cause that no pattern in the source gives away also has `place(source)`: where the edit would go, once measured.
@@ -37,7 +37,16 @@ class Absent:
     because: str
 
 
-Verdict = list[Cost] | Clear | Absent
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """Something is wrong that costs no time: it was seen, but there is no saving to speak of."""
+
+    why: str
+    """One sentence with what was seen."""
+    site: Site
+
+
+Verdict = list[Cost] | Clear | Absent | Suspect
 
 INPUT_BOUND = Clear("the step waits for its input: a shorter rest of it would only wait longer")
 """What rules about the work of a step say where batches come beside it and do not keep up."""

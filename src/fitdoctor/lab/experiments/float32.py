@@ -8,14 +8,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from fitdoctor.errors import CannotRun
+from fitdoctor.lab import twins
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.job import BARE, Job
-from fitdoctor.lab.snapshot import free_memory
 
 NAME = "single precision"
-_STATE = 4
-"""A trained copy takes about so many times its weights: gradients and the optimizer's own."""
 
 
 def worth(seen: Seen) -> float:
@@ -37,23 +34,13 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
 
 def _twin(job: Job, step_ns: float) -> Job:
     import numpy as np
-    from keras import saving, tree
-
-    need = _STATE * 4 * int(job.model.count_params())
-    if need > free_memory():
-        raise CannotRun("a second model does not fit into memory", do="run it on a machine with more memory")
-    told = json.dumps(saving.serialize_keras_object(job.model))
-    model = saving.deserialize_keras_object(json.loads(told.replace('"float64"', '"float32"')))
-    if not getattr(model, "compiled", False):
-        raise CannotRun("the model cannot be compiled from its own description", do="try it in the script")
+    from keras import tree
 
     def single(leaf: Any) -> Any:
         return leaf.astype("float32") if isinstance(leaf, np.ndarray) and leaf.dtype == np.float64 else leaf
 
-    model.make_train_function()
-    twin = Job(model, job.backend, (), {}, step_ns=step_ns)
-    twin.keep(tree.map_structure(single, job.batch))
-    return twin
+    told = json.loads(json.dumps(twins.description(job)).replace('"float64"', '"float32"'))
+    return twins.made(job, told, tree.map_structure(single, job.batch), step_ns=step_ns)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from fitdoctor.probes.input_tf_generators import KEPT
 from fitdoctor.probes.install import is_users
 
 NAME = "the generator alone"
+TRAINS = False
 _AT_ONCE = 64
 """Elements between two readings of the clock: one element may take less than a reading."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,9 @@ from pathlib import Path
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.job import BARE, Job, Variant
+from fitdoctor.probes.host import has_bf16
 
 NAME = "16-bit compute"
-_CPU_FLAGS = re.compile(r"\b(amx_bf16|avx512_bf16|bf16)\b")
 
 
 def worth(seen: Seen) -> float:
@@ -38,11 +37,7 @@ def best(backend: str, cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
     capability = _capability(backend)
     if capability is not None:
         return "mixed_bfloat16" if capability >= (8, 0) else "mixed_float16" if capability >= (7, 0) else None
-    try:
-        flags = cpuinfo.read_text()
-    except OSError:
-        return None
-    return "mixed_bfloat16" if _CPU_FLAGS.search(flags) else None
+    return "mixed_bfloat16" if has_bf16(cpuinfo) else None
 
 
 def _capability(backend: str) -> tuple[int, int] | None:

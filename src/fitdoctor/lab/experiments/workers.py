@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,14 +12,14 @@ from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.experiments.loader_alone import Puller
 from fitdoctor.lab.job import Job
+from fitdoctor.lab.loading import pull
+from fitdoctor.rewrites.loader_batches import prepared
+from fitdoctor.rewrites.loader_copies import in_threads, is_dataloader, is_pydataset, with_processes
 
 NAME = "more workers"
+TRAINS = False
 TRIED = (1, 2, 4, 8)
 PROCESSES_TRIED = (2, 4, 8)
-_COPIED = (
-    "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator", "prefetch_factor",
-)  # fmt: skip
-"""What a DataLoader is made with and keeps, beside its dataset, its sampler and its workers."""
 
 
 def worth(seen: Seen) -> float:
@@ -33,11 +32,13 @@ def worth(seen: Seen) -> float:
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     """Try each number of workers that the user does not have."""
     del seen
-    data = job.given.get("x")
+    data: Any = job.given.get("x")
     tried: tuple[int, ...]
-    if isinstance(data, sys.modules["keras"].utils.PyDataset):
+    if is_pydataset(data):
         own, tried, make = max(1, int(data.workers)), TRIED, _threads
-    elif "torch" in sys.modules and isinstance(data, sys.modules["torch"].utils.data.DataLoader):
+        if data.use_multiprocessing:
+            raise CannotRun("its workers are processes already")
+    elif is_dataloader(data):
         own, tried, make = int(data.num_workers), PROCESSES_TRIED, _processes
     else:
         raise CannotRun("this loader's workers cannot be changed from outside", do="try more of them in the script")
@@ -46,27 +47,19 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
             detail = {"unit": "ns per batch", "workers": count, "own": own}
             starts: list[float] = []
             changed, as_is = make(job, data, count, starts), make(job, data, own, [])
-            late = functools.partial(_started, starts)
+            late = functools.partial(started, starts)
             yield Comparison(f"workers={count}", changed, as_is, detail, late=late)
 
 
-def _started(starts: list[float]) -> dict[str, Any]:
+def started(starts: list[float]) -> dict[str, Any]:
     """Return how long workers took to start, as detail of a trial."""
     return {"start_s": statistics.median(starts)} if starts else {}
 
 
 def _threads(job: Job, data: Any, count: int, starts: list[float]) -> Callable[[], float]:
-    """Pull a block with so many threads, from their start: a queue they filled before would look like speed."""
+    """Pull a block with so many threads, from their start."""
     del starts
-
-    def block() -> float:
-        own, data.workers = data.workers, count
-        try:
-            return Puller(job.loader).block()
-        finally:
-            data.workers = own
-
-    return block
+    return functools.partial(pull, job, in_threads(data, count))
 
 
 def _processes(job: Job, data: Any, count: int, starts: list[float]) -> Callable[[], float]:
@@ -80,27 +73,14 @@ def _processes(job: Job, data: Any, count: int, starts: list[float]) -> Callable
         state = generator.get_state() if generator is not None else None
         try:
             begun = time.perf_counter()
-            puller = Puller(lambda: job.loader(_with_workers(data, count)))
+            loader = with_processes(data, count, keep=False)
+            puller = Puller(lambda: job.loader(loader))
             puller.skip(1)
             starts.append(time.perf_counter() - begun)
-            puller.skip(count * (data.prefetch_factor or 2) - 1)
+            puller.skip(prepared(loader) - 1)
             return puller.block()
         finally:
             if generator is not None:
                 generator.set_state(state)
 
     return block
-
-
-def _with_workers(data: Any, count: int) -> Any:
-    """Make the same DataLoader with another number of workers."""
-    settings = {name: getattr(data, name, None) for name in _COPIED}
-    if count == 0:
-        settings.update(prefetch_factor=None, multiprocessing_context=None, timeout=0)
-    if data.batch_sampler is not None:
-        settings["batch_sampler"] = data.batch_sampler
-    else:
-        settings.update(batch_size=data.batch_size, drop_last=data.drop_last)
-        if hasattr(data.dataset, "__getitem__"):
-            settings["sampler"] = data.sampler
-    return type(data)(data.dataset, num_workers=count, **settings)

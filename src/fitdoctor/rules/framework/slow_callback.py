@@ -41,7 +41,7 @@ from fitdoctor.facts.callback_costs import CallbackCosts, HookCost
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
-from fitdoctor.model import Change, Cost, Fix, Interval, Site
+from fitdoctor.model import Change, Cost, Fix, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
 _OTHERS_JUDGE = frozenset({"ModelCheckpoint", "BackupAndRestore", "ProgbarLogger", "CallbackList"})
@@ -80,18 +80,12 @@ def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> V
     if not judged:
         beside = f" ({', '.join(callbacks.beside)} run beside it)" if callbacks.beside else ""
         return Clear(f"no callback of its own runs on the training thread{beside}")
-    return [_cost(each, model, callbacks.total(each.rhythm)) for each in judged]
+    return [_cost(each, callbacks.without(each, model), model) for each in judged]
 
 
-def _cost(hook: HookCost, model: StepModel, all_callbacks: float) -> Cost:
-    part = "callbacks" if hook.rhythm == "step" else "epoch callbacks"
-    seen = model.planned_steps * model.parts[part].mid if hook.rhythm == "step" else model.elsewhere.get(part, 0.0)
-    # Of the callbacks' time, only what the step model shows as theirs was not spent beside the device's work.
-    taken = hook.training_s.scale(1 / max(seen, all_callbacks)).clip(0.0, 1.0) if seen > 0 else Interval.exact(0.0)
-    change = Change(part, Interval(1 - taken.high, 1 - taken.mid, 1 - taken.low))
-    after = model.with_change(change)
+def _cost(hook: HookCost, change: Change, model: StepModel) -> Cost:
     return Cost(
-        saving=after.saving(),
+        saving=model.with_change(change).saving(),
         because=(
             f"{hook.name} takes {units.duration(hook.each.mid)} every {hook.rhythm} on the training thread "
             f"({', '.join(hook.hooks)})"

@@ -10,15 +10,19 @@ computes, nobody reads.  Several workers read ahead.
 
 The step was measured to wait for input, and the lab pulled batches from the user's own dataset with 1, 2, 4 and 8
 worker threads (a `DataLoader`: with 2, 4 and 8 processes, once they had started), in turns with the dataset as it is.
-The gain of the step follows from the step model: batches that come beside the step, at the rate that was measured.
+Where making a batch computes more than it waits (CPU time of its thread against the clock), a `PyDataset` was tried
+with worker processes too, each seeded on its own: what is faster is proposed, threads where they are about as fast.
+The gain of the step follows from the step model: batches that come beside the step, at the rate that was measured, and
+no faster than the cores allow that both share.
 
 ## What to do
 
 `PyDataset`: give `workers=N` to the dataset's constructor (`super().__init__(workers=N)`).  Threads help what waits
 (disks, stores) and what releases the GIL; Python that computes needs `use_multiprocessing=True`, and then its random
-numbers must be seeded per worker.  `DataLoader`: give it `num_workers=N` and `persistent_workers=True`, or its
-processes start anew in every epoch.  Batches come in the same order; random numbers drawn in `__getitem__` are drawn
-by others.
+numbers must be seeded per epoch and batch: Keras 3.15 gives its processes no seed, and all draw the same.
+`DataLoader`: give it `num_workers=N` and `persistent_workers=True`, or its processes start anew in every epoch.
+Batches of one epoch come in the same order; a shuffled `DataLoader` orders later epochs otherwise, and random numbers
+drawn in `__getitem__` are drawn by others.
 
 ## When it is not worth it
 
@@ -39,19 +43,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.input_pipeline import InputPipeline
+from fitdoctor.facts.loader import Loader
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
+from fitdoctor.rules.input import gil_bound_workers
 
 EXPERIMENT = "more workers"
 TRIED = (2, 4, 8)
+_ENOUGH = 0.95
+"""Of what the best number of workers saves, fewer of them, or threads, must save this share to be proposed."""
 _BASES = ("keras.utils.PyDataset", "keras.utils.Sequence", "tensorflow.keras.utils.Sequence")
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
@@ -69,57 +78,105 @@ def locate(source: SourceTree) -> Iterator[Site]:
             if isinstance(node, ast.ClassDef) and any(file.resolve(base) in _BASES for base in node.bases):
                 named = any(isinstance(each, ast.keyword) and each.arg == "workers" for each in ast.walk(file.tree))
                 if not named:
-                    yield file.site(node, node.name)
+                    yield file.site(_constructor(node) or node, node.name)
 
 
-def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdict:
+def _constructor(node: ast.ClassDef) -> ast.Call | None:
+    """Return the call of the base class's constructor, where workers are given."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and ast.unparse(each.func) == "super().__init__":
+            return each
+    return None
+
+
+def measure(
+    training: Training, pipeline: InputPipeline, loader: Loader | None, trials: Trials, model: StepModel
+) -> Verdict:
     """Take the rate from the experiment and the gain of the step from the model."""
-    if pipeline.adapter not in ("PyDataset", "DataLoader"):
+    if pipeline.adapter not in ("PyDataset", "DataLoader") or loader is None:
         return Absent(f"the input is {pipeline.adapter}, which has no workers")
     model.need("input")
     wait = model.parts["input"]
     if model.share("input").high <= model.noise:
         return Clear("the step does not wait for input")
-    loader = pipeline.adapter == "DataLoader"
-    own = int(training.info.get("workers") or 0) if loader else max(1, int(training.info.get("workers") or 1))
-    found: dict[int, Interval] = {}
-    starts: dict[int, float] = {}
-    missing: MissingEvidence | None = None
-    for count in TRIED:
-        try:
-            found[count], trial = trials.ratio(f"workers={count}", experiment=EXPERIMENT)
-            starts[count] = float(trial.detail.get("start_s") or 0.0)
-        except MissingEvidence as error:
-            missing = error
-    if not found:
-        raise missing or AssertionError
-    costs = []
-    for count, ratio in found.items():
-        if count > own and ratio.high < 1:
-            # Processes that are kept start once; it was timed a few times: a quarter either way.
-            once = Interval(0.75, 1.0, 1.25).scale(starts[count])
-            change = Change("input", ratio.clip(0.0, 1.0), overlap=True, once=once)
-            costs.append((model.with_change(change).saving(), count, ratio, change))
-    if not costs:
-        rates = ", ".join(f"{count}: {units.percent(ratio.mid)}" for count, ratio in found.items())
+    torchs = pipeline.adapter == "DataLoader"
+    own = loader.workers if torchs else max(1, loader.workers)
+    found = _tried(trials)
+    ways = [
+        _Way(count, torchs, ratio, _change(loader, model, ratio, start_s))
+        for count, (ratio, start_s) in found.items()
+        if count > own and ratio.high < 1
+    ]
+    if not torchs and own == 1:
+        ways += _processes(training, loader, trials, model)
+    if not ways:
+        rates = ", ".join(f"{count}: {units.percent(ratio.mid)}" for count, (ratio, _) in found.items())
         return Clear(f"more workers than {own} do not bring batches faster (time per batch with {rates})")
-    best = max(saving.mid for saving, *_ in costs)
-    saving, count, ratio, change = next(each for each in costs if each[0].mid >= 0.95 * best)
+    savings = [model.with_change(way.change).saving() for way in ways]
+    best = max(saving.mid for saving in savings)
+    saving, way = next(each for each in zip(savings, ways, strict=True) if each[0].mid >= _ENOUGH * best)
+    kind = "processes" if way.processes and not torchs else "workers"
+    computes = loader.computes
     return [
         Cost(
             saving=saving,
             because=(
                 f"each step waits {units.duration(wait.mid)} for {own or 'no'} worker{'s' if own != 1 else ''}; "
-                f"with {count} workers a batch took {units.percent_range(ratio)} of the time, and beside the step"
+                f"with {way.count} {kind} a batch took {units.percent_range(way.ratio)} of the time, beside the step"
+                + (f" (making it computes {units.percent(computes)} of its time)" if computes is not None else "")
             ),
-            change=change,
+            change=way.change,
             evidence={
-                "workers": count,
+                "workers": way.count,
                 "own": own,
-                "loader": loader,
-                "ratios": {str(n): {"low": r.low, "mid": r.mid, "high": r.high} for n, r in found.items()},
+                "loader": torchs,
+                "processes": way.processes,
+                "computes": computes,
+                "ratios": {str(n): {"low": r.low, "mid": r.mid, "high": r.high} for n, (r, _) in found.items()},
             },
         )
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    count: int
+    processes: bool
+    ratio: Interval
+    change: Change
+
+
+def _tried(trials: Trials) -> dict[int, tuple[Interval, float]]:
+    found: dict[int, tuple[Interval, float]] = {}
+    missing: MissingEvidence | None = None
+    for count in TRIED:
+        try:
+            ratio, trial = trials.ratio(f"workers={count}", experiment=EXPERIMENT)
+            found[count] = ratio, float(trial.detail.get("start_s") or 0.0)
+        except MissingEvidence as error:
+            missing = error
+    if not found:
+        raise missing or AssertionError
+    return found
+
+
+def _change(loader: Loader, model: StepModel, ratio: Interval, start_s: float) -> Change:
+    least = loader.least(model)
+    stays = Interval(*(min(1.0, max(each, least)) for each in (ratio.low, ratio.mid, ratio.high)))
+    # Processes that are kept start once; it was timed a few times: a quarter either way.
+    return Change("input", stays, overlap=True, once=Interval(0.75, 1.0, 1.25).scale(start_s))
+
+
+def _processes(training: Training, loader: Loader, trials: Trials, model: StepModel) -> list[_Way]:
+    """Return the ways with processes; none where a batch waits, or where they could not be tried."""
+    try:
+        found = gil_bound_workers.tried(trials)
+    except MissingEvidence:
+        return []
+    return [
+        _Way(count, True, ratio, gil_bound_workers.processes(loader, model, ratio, trial, training.epochs))
+        for count, (ratio, trial) in found.items()
+        if ratio.high < 1
     ]
 
 
@@ -129,4 +186,7 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     count = cost.evidence.get("workers", 4)
     if cost.evidence.get("loader"):
         return Fix(f"give num_workers={count}, persistent_workers=True to the DataLoader", "may change")
+    if cost.evidence.get("processes"):
+        settings = f"workers={count}, use_multiprocessing=True"
+        return Fix(f"give {settings} to the dataset's constructor, and seed by epoch and index", "may change")
     return Fix(f"give workers={count} to the dataset's constructor", "may change")

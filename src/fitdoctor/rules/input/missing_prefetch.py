@@ -145,6 +145,7 @@ def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
                 f"{units.duration(wait.mid)} for input and then computes "
                 f"{units.duration(model.parts['compute'].mid)}"
             ),
+            site=next((each.site for each in pipeline.operators or () if each.op != "Options"), None),
             change=change,
             evidence={
                 "input_ms": wait.mid * 1e3,

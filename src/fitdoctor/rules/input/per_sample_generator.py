@@ -11,8 +11,11 @@ times.
 Each call of the generator is counted and timed inside the run.  The lab then pulled elements from the generator alone,
 without the pipeline, in turns with the dataset made of it: the difference is what yielding single samples costs.
 
+Where samples have one shape and are batched as they come, it also stacked them in Python, a batch at a time, and pulled
+batches of these in turns with the pipeline as it is.
+
 The saving is a range: at its low end the user's own Python stays as it is and only the pipeline's cost per element goes
-(batches stacked in the generator), at its high end nothing of it stays (batches sliced from an array).
+(batches stacked in the generator, as measured), at its high end nothing of it stays (batches sliced from an array).
 
 ## What to do
 
@@ -37,6 +40,7 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import rows
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.source_tree import SourceTree
@@ -46,6 +50,8 @@ from fitdoctor.model import Change, Cost, Fix, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
 EXPERIMENT = "the generator alone"
+REWRITES = "rewrite per-sample-generator"
+STACKED = "rewrite: per-sample-generator [whole batches]"
 _FEW = 1.5
 """Elements per step up to which a generator yields whole batches."""
 
@@ -78,7 +84,9 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     loader = model.input_alone.seconds.mid if model.input_alone is not None else element * per_step
     share = min(1.0, element * per_step / loader) if loader > 0 else 1.0
     own = ratio.clip(0.0, 1.0)
-    change = Change("input", Interval(*(1 - share * (1 - stays) for stays in (0.0, own.mid / 2, own.high))))
+    change = Change(
+        "input", _stays(trials) or Interval(*(1 - share * (1 - each) for each in (0, own.mid / 2, own.high)))
+    )
     path, line = trial.detail.get("path"), trial.detail.get("line")
     return [
         Cost(
@@ -92,6 +100,15 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
             evidence={"elements_per_step": per_step, "element_us": element * 1e6, "own_share": own.mid},
         )
     ]
+
+
+def _stays(trials: Trials) -> Interval | None:
+    """Return what stays of a batch's time once samples are stacked in Python, or are not single samples any more."""
+    try:
+        stacked = trials.ratio(STACKED, experiment=REWRITES)[0].clip(0.0, 1.0)
+    except MissingEvidence:
+        return None
+    return Interval(0.0, stacked.mid / 2, stacked.high)
 
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:

@@ -10,8 +10,8 @@ the model waits.
 
 Every such function is timed inside the run: how long its calls took and how much CPU time its thread used.
 The cost is that part of the *measured* input wait which the function's CPU time explains.  A function that
-takes little CPU time for its duration waits for something else (a disk, a network): that is starved-reads,
-not this.
+takes little CPU time for its duration waits for something else (a disk, a network), and where the lab saw batches come
+faster with many calls at a time it is not held up by the GIL: that is starved-reads, not this.
 
 The saving is a range: at its low end the same Python in as many processes as there are cores, within the CPU
 time the step leaves free; at its high end the function costs nothing, as TensorFlow ops often nearly do.
@@ -40,8 +40,10 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.input_pipeline import InputPipeline, PythonFunction
+from fitdoctor.facts.rewrites import waits
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
@@ -76,7 +78,7 @@ def _mapped(file: SourceFile) -> set[ast.AST]:
     return found
 
 
-def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
+def measure(pipeline: InputPipeline, model: StepModel, trials: Trials | None) -> Verdict:
     """Compare the Python time of each function with the measured wait."""
     functions = [each for each in pipeline.functions if each.kind in _KINDS]
     if not functions:
@@ -88,6 +90,11 @@ def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
     busy = [each for each in functions if each.cpu_step > 0]
     if wait <= 0 or not busy:
         return Clear("the step does not wait for input: the Python in the pipeline runs while the model computes")
+    if trials is not None and all(each.cpu_step < 0.5 * each.wall_step for each in busy) and waits(trials, model):
+        names = ", ".join(each.name for each in busy)
+        return Clear(
+            f"{names} waits for something other than Python, more calls at a time help: starved-reads judges it"
+        )
     if model.cores is None:
         raise MissingEvidence(
             Gap(

@@ -1,0 +1,78 @@
+"""What the lab's rewrites of the tf.data pipeline would give the training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.trials import Trials
+from fitdoctor.model import Change, Interval, Site, Trial
+
+GOOD_ENOUGH = 0.95
+"""Of several settings the first that gives so much of the best is named."""
+
+
+CLEARLY = 0.8
+SERIAL, STARVED = "serial-map", "starved-reads"
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """One rewrite: how long a batch takes with it, and what the training gains."""
+
+    ratio: Interval
+    saving: Interval
+    change: Change
+    trial: Trial
+
+    @property
+    def site(self) -> Site | None:
+        """The line that built the stage."""
+        found = self.trial.detail.get("site")
+        return Site(str(found[0]), int(found[1])) if found else None
+
+    @property
+    def code(self) -> str:
+        """What the user would write."""
+        return str(self.trial.detail.get("code", ""))
+
+    @property
+    def same(self) -> bool:
+        """Whether the model sees the same data."""
+        return self.trial.detail.get("safety") == "same"
+
+
+def gains(trials: Trials, model: StepModel, rule: str) -> list[Gain]:
+    """Return what each rewrite for a rule gives, as far as it makes batches come faster."""
+    found = []
+    for ratio, trial in trials.rewritten(rule):
+        if ratio.high < 1:
+            change = Change("input", ratio.clip(0.0, 1.0))
+            found.append(Gain(ratio, model.with_change(change).saving(), change, trial))
+    return found
+
+
+def best(found: Sequence[Gain]) -> Gain:
+    """Return the first that is nearly as good as the best; where data stays the same before where it may not."""
+    most = max(each.saving.mid for each in found)
+    good = [each for each in found if each.saving.mid >= GOOD_ENOUGH * most]
+    return next((each for each in good if each.same), good[0])
+
+
+def waits(trials: Trials, model: StepModel) -> bool:
+    """Tell whether a map waits rather than computes.
+
+    More calls at a time than there are cores help only what waits: they must be clearly faster than a few calls, where
+    those were tried.
+    """
+    few, many = (_fastest(trials, model, rule) for rule in (SERIAL, STARVED))
+    return many is not None and (few is None or many < CLEARLY * few)
+
+
+def _fastest(trials: Trials, model: StepModel, rule: str) -> float | None:
+    try:
+        return min((each.ratio.mid for each in gains(trials, model, rule)), default=None)
+    except MissingEvidence:
+        return None

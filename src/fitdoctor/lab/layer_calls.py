@@ -1,0 +1,143 @@
+"""Which layers one forward pass calls, with what, and which of those calls are alike.
+
+The model is called once, as it is, on the cached batch; meanwhile every call of a layer passes by here.  Layers that
+only call others are looked into; what they calculate beside them belongs to no layer.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from fitdoctor.errors import CannotRun
+from fitdoctor.lab.beside import quiet
+from fitdoctor.lab.job import Job
+from fitdoctor.lab.snapshot import free_memory
+from fitdoctor.probes.model_layers import is_container
+
+_UNLIKE = ("name", "seed", "trainable")
+"""What may differ between two layers that do the same work."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerCall:
+    """One call of one layer, as it was made."""
+
+    layer: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outputs: Any
+    learned_before: bool
+    """A layer that learns came before it: the step needs gradients of its inputs too."""
+
+    @property
+    def name(self) -> str:
+        """The layer's name."""
+        return str(self.layer.name)
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return type(self.layer).__name__
+
+
+def record(job: Job) -> list[LayerCall]:
+    """Call the model once on the cached batch and return the calls of its layers, in their order."""
+    model = job.model
+    if not type(model).train_step.__module__.startswith("keras."):
+        raise CannotRun("its train_step is its own: how it calls the layers is not known", do="time the layers by hand")
+    from keras import ops, tree
+    from keras.src.trainers.data_adapters import data_adapter_utils
+
+    x, *_ = data_adapter_utils.unpack_x_y_sample_weight(job.batch)
+    given = tree.map_structure(lambda leaf: leaf if leaf is None else ops.convert_to_tensor(leaf), x)
+    calls: list[LayerCall] = []
+    with _listening(model, calls), quiet(), _without_gradients(job.backend):
+        if getattr(model, "_call_has_training_arg", True):
+            model(given, training=True)
+        else:
+            model(given)
+    if not calls:
+        raise CannotRun("no layer was called: the model calculates by itself")
+    return calls
+
+
+def _without_gradients(backend: str) -> Any:
+    return sys.modules["torch"].no_grad() if backend == "torch" else nullcontext()
+
+
+@contextmanager
+def _listening(model: Any, calls: list[LayerCall]) -> Iterator[None]:
+    """Note every call of a layer that is not made by another one that does work of its own."""
+    from keras.src.ops.operation import Operation
+
+    original = Operation.__call__
+    inside: list[bool] = []
+    room = free_memory() / 2
+    learned = False
+
+    def __call__(operation: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        nonlocal room, learned
+        container = operation is model or is_container(operation)
+        noted = not container and all(inside)
+        inside.append(container)
+        try:
+            outputs = original(operation, *args, **kwargs)
+        finally:
+            inside.pop()
+        if noted:
+            room -= size_of((args, kwargs))
+            if room < 0:
+                raise CannotRun("what its layers hand on does not fit into memory twice", do="try smaller batches")
+            calls.append(LayerCall(operation, args, kwargs, outputs, learned))
+            learned = learned or bool(getattr(operation, "trainable_variables", ()))
+        return outputs
+
+    Operation.__call__ = __call__
+    try:
+        yield
+    finally:
+        Operation.__call__ = original
+
+
+def tensors_of(structure: Any) -> list[Any]:
+    """Return the tensors in a structure."""
+    from keras import ops, tree
+
+    return [leaf for leaf in tree.flatten(structure) if ops.is_tensor(leaf)]
+
+
+def shape_of(tensor: Any) -> tuple[int, ...]:
+    """Return a tensor's shape; sides that are not known count once."""
+    return tuple(int(side) if side is not None else 1 for side in tensor.shape)
+
+
+def size_of(structure: Any) -> int:
+    """Return the bytes of the tensors in a structure."""
+    import numpy as np
+    from keras import backend
+
+    total = 0
+    for tensor in tensors_of(structure):
+        name = backend.standardize_dtype(tensor.dtype)
+        width = 2 if name == "bfloat16" else 1 if name == "bool" else np.dtype(name).itemsize
+        total += int(np.prod(shape_of(tensor), dtype=np.int64)) * width
+    return total
+
+
+def likeness(call: LayerCall) -> str:
+    """Return what two calls share that do the same work on inputs of the same shape.
+
+    Only layers of Keras's own are known by their configuration.
+    """
+    told = str(id(call.layer))
+    if type(call.layer).__module__.split(".")[0] == "keras" and hasattr(call.layer, "weights"):
+        config = {name: value for name, value in call.layer.get_config().items() if name not in _UNLIKE}
+        told = json.dumps(config, sort_keys=True, default=str)
+    shapes = [(shape_of(each), str(each.dtype)) for each in tensors_of((call.args, call.kwargs))]
+    learns = len(getattr(call.layer, "trainable_variables", ()))
+    return f"{call.kind} {told} {shapes} {call.learned_before} {learns}"

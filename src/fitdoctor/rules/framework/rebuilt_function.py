@@ -1,0 +1,157 @@
+"""A compiled function is made anew inside the loop.
+
+## What is wrong
+
+What `tf.function` has traced belongs to the object it returns, and what `jax.jit` has compiled to the very function it
+was given.  Made anew on every turn of a loop (a decorated function inside a function, a `lambda` or `partial` that is
+jitted, `model.compile()` before every `fit`), the same code is traced and compiled again each time, with nothing new
+about its arguments.  `jax.jit(f)` in a loop is harmless as long as `f` is the same function.
+
+## How it is established
+
+Every trace and compilation is timed, with its line.  One that belongs to a new object although the same code was traced
+before, for the same model, is one that was not needed.  A model that is trained for the first time is not counted:
+its step has to be compiled.  Neither is a function made anew less often than once per epoch, as for the folds of a
+cross-validation, each of which has a model of its own.
+
+## What to do
+
+Make the function once, before the loop: results are the same.  Call `compile()` once and change what changes by other
+means (`optimizer.learning_rate = ...`, two models that share layers instead of one compiled in two ways): a `compile()`
+also makes a new optimizer, which forgets its state, so results may change.
+
+## When it is not worth it
+
+When it is made a few times in a long run.
+
+## Example
+
+    for batch in data:
+        update = jax.jit(lambda state: step(state, batch))      # slow: another function, compiled for every batch
+        state = update(state)
+
+    update = jax.jit(step)                                      # fast
+    for batch in data:
+        state = update(state, batch)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts.again import Again
+from fitdoctor.facts.compile_log import CompileLog
+from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.training import Training
+from fitdoctor.model import Capture, Cost, Fix, Gap, Site
+from fitdoctor.rules import Absent, Clear, Verdict
+from fitdoctor.rules.compiled_again import cost_of
+
+_MAKERS = ("tensorflow.function", "jax.jit")
+_LOOPS = (ast.For, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def locate(source: SourceTree) -> Iterator[Site]:
+    """Find what makes a compiled function in a loop, and `compile`; not of a model that the loop makes too."""
+    for file in source.files:
+        found = [*_made_in_loops(file), *_decorated_in_loops(file)]
+        yield from sorted(found, key=lambda site: site.line)
+    for call in source.compile_calls():
+        loop = _loop(call.file, call.node)
+        receiver = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+        if loop is not None and not (isinstance(receiver, ast.Name) and receiver.id in _assigned(loop)):
+            yield call.site
+
+
+def place(source: SourceTree) -> Iterator[Site]:
+    """Find the calls of `compile`."""
+    return (call.site for call in source.compile_calls())
+
+
+def _loop(file: SourceFile, node: ast.AST) -> ast.For | ast.While | None:
+    """Return the loop of its own function that a node stands in."""
+    inner = node
+    for around in file.inside(node):
+        # A decorator runs where its function is defined, not in it.
+        if isinstance(around, (*_FUNCTIONS, ast.Lambda)) and inner not in getattr(around, "decorator_list", ()):
+            return None
+        if isinstance(around, _LOOPS):
+            return around
+        inner = around
+    return None
+
+
+def _made_in_loops(file: SourceFile) -> Iterator[Site]:
+    for call in file.calls(*_MAKERS):
+        loop = _loop(file, call.node)
+        given = call.argument(0, "fun")
+        same = isinstance(given, ast.Name) and loop is not None and given.id not in _assigned(loop)
+        if loop is not None and not (call.name == "jax.jit" and same):
+            yield call.site
+
+
+def _decorated_in_loops(file: SourceFile) -> Iterator[Site]:
+    for function in file.functions.values():
+        for decorator in function.decorator_list:
+            # With options it is a call, and found as one.
+            if file.resolve(decorator) in _MAKERS and _loop(file, function) is not None:
+                yield file.site(function, function.name)
+
+
+def _assigned(loop: ast.For | ast.While) -> set[str]:
+    """Return the names that a loop gives to what it makes."""
+    functions = {node.name for node in ast.walk(loop) if isinstance(node, _FUNCTIONS)}
+    names = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return functions | names
+
+
+def measure(training: Training, log: CompileLog, model: StepModel, capture: Capture) -> Verdict:
+    """Project what compiling the same thing again takes to the whole training."""
+    if training.backend == "torch":
+        return _torch(log)
+    mine = [each for each in training.again if each.cause == "rebuilt"]
+    if not mine:
+        return Clear("no function was seen to be compiled again and again with nothing new about its arguments")
+    epochs = _epochs(capture, training)
+    often = [each for each in mine if each.count + 1 >= epochs]
+    if not often:
+        return Clear(f"{mine[0].name} was made anew {mine[0].count} times in {epochs} epochs: not on every turn")
+    return [_cost(each, training, model) for each in often]
+
+
+def _torch(log: CompileLog) -> Verdict:
+    if not log.entries:
+        return Absent("torch runs op by op: nothing was compiled")
+    raise MissingEvidence(
+        Gap(
+            "functions made anew",
+            "torch tells that it compiled, not for which object",
+            "look whether torch.compile stands in a loop",
+        )
+    )
+
+
+def _epochs(capture: Capture, training: Training) -> int:
+    seen = [capture.steps[call.id] for call in training.calls if call.id in capture.steps]
+    return sum(len(set(steps.epoch.tolist())) for steps in seen)
+
+
+def _cost(again: Again, training: Training, model: StepModel) -> Cost:
+    if training.kind != "fit" or again.site is not None:
+        return cost_of(again, training, model, "made anew and compiled again with nothing new about its arguments")
+    cost = cost_of(again, training, model, "made anew and compiled again after another compile()")
+    # The line that called is `fit`; the one to edit is found in the source.
+    return replace(cost, site=None, evidence={**cost.evidence, "compile": True})
+
+
+def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
+    """Name the edit."""
+    del source
+    if cost.evidence.get("compile"):
+        return Fix("call compile() once, before the loop: the optimizer then keeps what it has learnt", "may change")
+    return Fix(f"make {cost.evidence.get('function', 'the function')} once, before the loop", "same")

@@ -1,0 +1,123 @@
+"""Large arrays are copied as a whole in every epoch.
+
+## What is wrong
+
+Keras calculates in its own precision (float32).  Arrays of floating-point numbers in another one, such as NumPy's
+default of 64 bits, or 16 bits to save memory, are cast as a whole whenever an epoch begins: gigabytes are copied before
+the first step, the memory of a second array comes and goes, and the device waits.
+
+## How it is established
+
+The lab went from one epoch to the next on the user's own arrays, in turns with the same arrays cast once before.  What
+stays of the time between epochs of the very run follows.
+
+Keras 3.15: on JAX and torch arrays of another floating-point precision are cast when an iterator is made, which happens
+at the end of an epoch and again at the beginning of the next: twice per epoch.  On TensorFlow they are cast and copied
+into a tensor once per `fit`.  Whole numbers (uint8 pictures, class numbers) and float32 are sliced batch by batch on
+JAX and torch, and not copied as a whole.  47 million numbers, until the first batch of an epoch was there (two cores):
+
+| arrays of | JAX | torch | TensorFlow (and once per `fit`) |
+|---|---|---|---|
+| float64 | 43 ms | 50 ms | 19 ms (1.6 s) |
+| float16 | 151 ms | 122 ms | 22 ms (0.4 s) |
+| float32 | 1.1 ms | 2.3 ms | 20 ms (1.0 s) |
+| uint8 | 1.0 ms | 2.4 ms | 17 ms (0.1 s) |
+
+## What to do
+
+Cast once, before `fit`: `x = x.astype("float32")`.  Keras does the same cast, so the model sees the same values in the
+same order.  Where the array barely fits, keep it as float32 (or uint8) in a file and open it with
+`np.load(..., mmap_mode="r")`: batches are then read as they are needed.
+
+## When it is not worth it
+
+With long epochs on small arrays; with one epoch.
+
+## Example
+
+    x = np.random.rand(60_000, 784)                         # slow: 64 bits
+    x = np.random.rand(60_000, 784).astype("float32")       # fast
+    model.fit(x, y, epochs=100)
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fitdoctor import units
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts.input_pipeline import InputPipeline
+from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.step_model import StepModel, stays
+from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import Trials
+from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
+from fitdoctor.rules import Absent, Clear, Verdict
+
+EXPERIMENT = "arrays in Keras's precision"
+LARGE_BYTES = 16 << 20
+"""Smaller arrays are not tried: they are cast in a few milliseconds."""
+
+
+def locate(source: SourceTree) -> Iterator[Site]:
+    """Find nothing: the precision of an array is not seen in the source."""
+    del source
+    return iter(())
+
+
+def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdict:
+    """Compare how an epoch begins on the arrays as they are and cast before."""
+    if pipeline.adapter != "arrays":
+        return Absent(f"the input is {pipeline.adapter}, not arrays")
+    if training.epochs < 2:
+        return Absent("there is one epoch")
+    arrays = training.info.get("arrays")
+    if arrays is None:
+        what = "the sizes and types of the arrays"
+        raise MissingEvidence(Gap(what, "the capture does not hold them", "run again with this fitdoctor"))
+    cast = [each for each in arrays if _other_precision(each, str(training.info.get("dtype") or "float32"))]
+    if not cast:
+        return Clear("no array is in another precision than Keras's: none is copied as a whole")
+    size = sum(int(each.get("bytes") or 0) for each in cast)
+    if size < LARGE_BYTES:
+        return Clear(f"the arrays in another precision are small ({units.size(size)})")
+    ratio, trial = trials.ratio("epoch begun on cast arrays", experiment=EXPERIMENT)
+    between = model.elsewhere.get("between epochs", 0.0) / training.epochs
+    anew = statistics.fmean(trial.baseline_ns) / 1e9
+    if ratio.mid >= 1 or between <= 0:
+        return Clear(f"an epoch on arrays that were cast before begins no sooner (in {units.duration(anew)})")
+    # The cast that is made once takes about as long as one of the two between epochs.
+    once = Interval(0.25, 0.5, 1.0).scale(anew)
+    change = Change("between epochs", stays(ratio, anew, between), once=once)
+    return [
+        Cost(
+            saving=model.with_change(change).saving(),
+            because=(
+                f"{units.size(size)} of {cast[0].get('dtype')} are cast anew in each of {training.epochs} epochs: from "
+                f"one to the next it took {units.duration(anew)}, with arrays cast before {units.percent_range(ratio)} "
+                "of that"
+            ),
+            site=training.site,
+            change=change,
+            evidence={
+                "bytes": size,
+                "dtype": cast[0].get("dtype"),
+                "anew_ms": anew * 1e3,
+                "between_ms": between * 1e3,
+                "ratio": {"low": ratio.low, "mid": ratio.mid, "high": ratio.high},
+            },
+        )
+    ]
+
+
+def _other_precision(array: Mapping[str, Any], floatx: str) -> bool:
+    name = str(array.get("dtype"))
+    return name in ("float16", "float32", "float64") and name != floatx
+
+
+def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
+    """Name the edit."""
+    del cost, source
+    return Fix('cast the arrays once, before fit: x = x.astype("float32")', "same")
