@@ -370,6 +370,9 @@ class Change:
     """Seconds that the fix itself costs, once: compiling what was not compiled."""
     also: tuple[Change, ...] = ()
     """What the same fix does elsewhere."""
+    rehearsed: bool = False
+    """The lab trained with it: of the "step" or "between epochs" that much was seen to stay.  Of several such changes
+    only the best counts, since they were not rehearsed together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ changes = st.builds(
     part=st.sampled_from([*PARTS, "work", "step", "validation", "epoch callbacks", "saving"]),
     remaining=shares,
     overlap=st.booleans(),
+    rehearsed=st.booleans(),
 )
 
 
@@ -75,7 +76,7 @@ def test_a_cheaper_part_never_makes_a_slower_step(model: StepModel, change: Chan
 
 @given(models(), changes, st.floats(0, 1))
 def test_a_better_fix_never_saves_less(model: StepModel, change: Change, factor: float) -> None:
-    better = Change(change.part, change.remaining.scale(factor), change.overlap)
+    better = replace(change, remaining=change.remaining.scale(factor))
     for worse, best in zip(ends(model, [change]), ends(model, [better]), strict=True):
         assert best >= worse - 1e-9
 

@@ -49,9 +49,15 @@ def gains(trials: Trials, model: StepModel, rule: str) -> list[Gain]:
     found = []
     for ratio, trial in trials.rewritten(rule):
         if ratio.high < 1:
-            change = Change("input", ratio.clip(0.0, 1.0))
+            change = believed(trials, trial.name, Change("input", ratio.clip(0.0, 1.0)))
             found.append(Gain(ratio, model.with_change(change).saving(), change, trial))
     return found
+
+
+def believed(trials: Trials, name: str, change: Change) -> Change:
+    """Return the change as the rehearsal of that trial showed it, or as it was, where there was none."""
+    seen = trials.rehearsed(name)
+    return change if seen is None else seen.change(change)
 
 
 def best(found: Sequence[Gain]) -> Gain:

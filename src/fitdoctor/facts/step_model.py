@@ -191,6 +191,15 @@ def stays(ratio: Interval, seconds: float, whole: float) -> Interval:
     return Interval(*(1 - share * (1 - each) for share, each in pairs)).clip(0.0, 1.0)
 
 
+def input_change(remaining: Interval) -> Change:
+    """Return the change after which so much of the input's time stays.
+
+    Between epochs the first batch is made, and Python that makes batches keeps the training thread from the GIL.  How
+    much of that time is the input's is not known: none of it, all of it, in the middle half.
+    """
+    return Change("input", remaining, also=(Change("between epochs", stays(remaining, 0.0, 1.0)),))
+
+
 # --- what-ifs -----------------------------------------------------------------------------------------
 
 _WORLDS = ("low", "mid", "high")
@@ -205,16 +214,40 @@ def _at(interval: Interval, world: str) -> float:
 def _remaining(changes: tuple[Change, ...], part: str, world: str) -> float:
     """Return the share of a part that stays; the fix is at its worst in the low world."""
     end = _WORST[world]
-    shares = [min(1.0, max(0.0, _at(each.remaining, end))) for each in changes if each.part == part]
+    mine = [(each.rehearsed, min(1.0, max(0.0, _at(each.remaining, end)))) for each in changes if each.part == part]
+    shares, rehearsed = ([share for was, share in mine if was is seen] for seen in (False, True))
     if part in _DISJOINT:
         return max(0.0, 1 - sum(1 - share for share in shares))
-    product = 1.0
-    for share in shares:
-        product *= share
-    return product
+    return math.prod(shares) * min(rehearsed, default=1.0)
 
 
 def _parts_after(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[str, float]:
+    modelled = tuple(change for change in changes if not change.rehearsed)
+    parts = _parts_modelled(base, modelled, world)
+    seen = tuple(change for change in changes if change.rehearsed and change.part == "step")
+    if not seen:
+        return parts
+    # What was rehearsed is believed; what the model says of other changes to the input does not come on top of it.
+    others = tuple(change for change in modelled if change.part != "input" and not change.overlap)
+    beside = _parts_modelled(base, others, world)
+    least = _remaining(seen, "step", world) * (sum(beside.values()) - beside["callbacks"])
+    return _shortened(parts, least + parts["callbacks"])
+
+
+def _shortened(parts: Mapping[str, float], total: float) -> dict[str, float]:
+    """Return the parts with a shorter sum: the wait for input goes first."""
+    now = sum(parts.values())
+    rest = now - parts["input"] - parts["callbacks"]
+    if total >= now:
+        return dict(parts)
+    if total >= now - parts["input"]:
+        return {**parts, "input": parts["input"] - (now - total)}
+    factor = max(0.0, total - parts["callbacks"]) / rest if rest > 0 else 0.0
+    kept = {part: seconds * factor for part, seconds in parts.items()}
+    return {**kept, "input": 0.0, "callbacks": parts["callbacks"]}
+
+
+def _parts_modelled(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[str, float]:
     # A fix of the whole step shortens waiting and working alike, whatever bounds it.
     step = _remaining(changes, "step", world)
     parts = _parts_apart(base, changes, world)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import rows
 from fitdoctor.facts.training import Training
-from fitdoctor.model import Capture, Gap, Interval, Trial
+from fitdoctor.model import Capture, Change, Gap, Interval, Trial
 
 CAPPED = "run it capped (without --whole): fitdoctor run SCRIPT"
 FEWEST_TIMES = 3
@@ -20,6 +20,29 @@ CALLBACKS_OFF = "callbacks off"
 REWRITTEN = "rewritten pipelines"
 """The lab's name for the experiment with changed tf.data pipelines."""
 FEWER = "let it train longer, or watch fewer steps: --steps 50"
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A training on changed data, in turns with the training as it is."""
+
+    ratio: Interval
+    whole: bool
+    """Whole epochs, with what is between them; else steps only."""
+
+    def change(self, change: Change) -> Change:
+        """Return what the same fix does to the training, by what was seen in place of what the model would say."""
+        stays = self.ratio.clip(0.0, 1.0)
+        between = (Change("between epochs", stays, rehearsed=True),) if self.whole else change.also
+        return Change("step", stays, once=change.once, also=between, rehearsed=True)
+
+    def later(self, epochs: int) -> Rehearsed:
+        """Return what it is over all epochs, where the first stays as it was."""
+        return replace(self, ratio=Interval(*(each + (1 - each) / max(1, epochs) for each in _ends(self.ratio))))
+
+
+def _ends(interval: Interval) -> tuple[float, float, float]:
+    return interval.low, interval.mid, interval.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +82,13 @@ class Trials:
                 if gap.what == what:
                     raise MissingEvidence(gap)
         raise MissingEvidence(self.untried(f"rewrites for {rule}", CAPPED))
+
+    def rehearsed(self, name: str) -> Rehearsed | None:
+        """Return what the training took on the data of a trial, over the training as it is; None: not rehearsed."""
+        for trial in self.trials:
+            if trial.name == f"rehearsed: {name}" and trial.baseline_ns and trial.changed_ns:
+                return Rehearsed(rows.paired(trial.baseline_ns, trial.changed_ns), bool(trial.detail.get("whole")))
+        return None
 
     def untried(self, what: str, remedy: str = CAPPED) -> Gap:
         """Say why nothing of the kind was tried."""

@@ -11,6 +11,7 @@ import importlib
 import json
 import math
 import pkgutil
+import statistics
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -77,7 +78,7 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
     deadline = time.monotonic() + seconds
     seen = _seen(recorder, call)
     todo = sorted(modules(), key=lambda module: -module.worth(seen))
-    todo = [module for module in todo if module.worth(seen) > 0]
+    todo = _in_order([module for module in todo if module.worth(seen) > 0])
     try:
         snapshot = Snapshot(model)
     except CannotRun as error:
@@ -96,6 +97,14 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
             _one(recorder, call, job, seen, module, time.monotonic() + left * _share(todo[place:], seen))
         finally:
             snapshot.restore()
+
+
+def _in_order(todo: list[Any]) -> list[Any]:
+    """Put what trains on the offers of others right behind the last of those."""
+    after = [module for module in todo if getattr(module, "AFTER_OFFERS", False)]
+    rest = [module for module in todo if module not in after]
+    last = max((place for place, module in enumerate(rest) if getattr(module, "OFFERS", False)), default=-1)
+    return [*rest[: last + 1], *after, *rest[last + 1 :]] if last >= 0 else rest
 
 
 def _share(todo: list[Any], seen: Seen) -> float:
@@ -121,7 +130,9 @@ def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadl
             left = deadline - time.monotonic()
             if left < _PAIRS_EXPECTED * (comparison.block_seconds or job.block_seconds):
                 raise CannotRun("the budget was used up before it was complete", do="give it more time with --budget")
-            _compare(recorder, call, comparison, time.monotonic() + left / (len(comparisons) - place))
+            ratio = _compare(recorder, call, comparison, time.monotonic() + left / (len(comparisons) - place))
+            if ratio is not None:
+                job.results[comparison.name] = ratio
 
 
 def _run_call(
@@ -194,7 +205,8 @@ def _as_gap(recorder: Recorder, name: str) -> Iterator[None]:
         recorder.gap(f"experiment: {name}", f"this job does not run so: {reason}", "try it in the script")
 
 
-def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: float) -> None:
+def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: float) -> float | None:
+    """Run both in turns and write it down; return the middle of changed over baseline."""
     before: list[float] = []
     after: list[float] = []
     wall = cpu = 0
@@ -218,6 +230,7 @@ def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: fl
     detail = {"unit": "ns per step", **({"cores": cpu / wall} if wall else {}), **comparison.detail, **late}
     row = (comparison.name, call.id, json.dumps(before), json.dumps(after), json.dumps(detail))
     recorder.add("trials", row)
+    return statistics.median(b / a for a, b in zip(before, after, strict=True)) if before else None
 
 
 def _spread(before: list[float], after: list[float]) -> float:

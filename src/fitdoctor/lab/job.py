@@ -59,6 +59,21 @@ class Variant:
     """The train function does nothing and returns what it returned before: what is left is the loop around it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Data that an experiment tried instead of the user's, for the training to be rehearsed on."""
+
+    name: str
+    """Of the trial that tells how fast it comes."""
+    kind: str
+    """The cause it would remove; of several settings the fastest is rehearsed."""
+    given: Callable[[], dict[str, Any]]
+    """Makes what `fit` is given in place of the user's data."""
+    overlaps: bool = False
+    """Its gain shows only beside a step: there is no trial of it alone."""
+    end: Callable[[], None] | None = None
+
+
 AS_IS = Variant()
 BARE = Variant(callbacks=())
 """The step alone, without the user's callbacks: what the step is compared with when the step is changed."""
@@ -93,6 +108,10 @@ class Job:
         self._fewest, self._warm = (1, 1) if step_ns > LONG_STEP_NS else (FEWEST, WARM_EXECUTIONS)
         self.block_seconds = max(BLOCK_SECONDS, (self._fewest + self._warm) * step_ns / 1e9)
         """About how long a block takes."""
+        self.offers: list[Offer] = []
+        """What the training could be rehearsed on, by the experiments so far."""
+        self.results: dict[str, float] = {}
+        """What each trial with a baseline took, as a share of that."""
         self.until = float("inf")
         """When, on the monotonic clock, the time of the experiment under way is over."""
 
@@ -287,7 +306,7 @@ class _Timer:
     """Stands in for a train function and keeps the times its executions ended."""
 
     def __init__(self, function: Callable[..., Any], backend: str, *, idle: bool) -> None:
-        self._function = function
+        self.function = function
         self._backend = backend
         self._idle = idle
         self._kept: Any = None
@@ -302,7 +321,7 @@ class _Timer:
             # JAX hands the state in and out.
             result = (self._kept[0], args[0]) if self._backend == "jax" else self._kept
         else:
-            result = self._kept = self._function(*args)
+            result = self._kept = self.function(*args)
         if len(self._ends) + 1 in (self._warm, self._last):
             wait_for(self._backend, result)
         self._ends.append(time.perf_counter_ns())

@@ -9,12 +9,13 @@ from typing import Any
 
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
-from fitdoctor.lab.job import Job
+from fitdoctor.lab.job import Job, Offer
 from fitdoctor.lab.loading import NextEpoch, loading
 from fitdoctor.rewrites.loader_copies import is_dataloader, is_pydataset, with_processes
 
 NAME = "workers kept between epochs"
 TRAINS = False
+OFFERS = True
 _WARM, _TIMED = 3, 3
 
 
@@ -36,6 +37,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         loader = with_processes(data, count, keep=True)
         anew, kept = NextEpoch(job, with_processes(data, count, keep=False)), NextEpoch(job, loader)
         late = functools.partial(_ended, (kept, anew), loader)
+        job.offers.append(Offer("workers kept", "worker-churn", lambda: {"x": with_processes(data, count, keep=True)}))
         yield Comparison("workers kept", kept.go, anew.go, detail, late)
     elif is_pydataset(data):
         # Keras keeps none: the next batch of the same epoch is what a longer epoch would have in this place.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
-from fitdoctor.lab.job import Job
+from fitdoctor.lab.job import Job, Offer
 from fitdoctor.model import Gap
 from fitdoctor.probes.cgroup import usable_cores
 from fitdoctor.rewrites import candidates, purity
@@ -17,6 +18,7 @@ from fitdoctor.rewrites.pulling import LEAD_SECONDS, Puller, pace
 
 NAME = "rewritten pipelines"
 TRAINS = False
+OFFERS = True
 SECONDS = 1.0
 """How long a rewrite is compared with the original."""
 WORK = frozenset({"Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Filter"})
@@ -43,7 +45,9 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison | Gap]:
     for each in candidates.found(dataset, known):
         if isinstance(each, Refusal):
             refused.setdefault(each.rule, each.reason)
-        elif not each.overlaps and (each.rule != "repeated-preprocessing" or (seen.info.get("epochs") or 1) > 1):
+        elif each.overlaps:
+            job.offers.append(Offer(_name(each), each.rule, functools.partial(_given, each, dataset), overlaps=True))
+        elif each.rule != "repeated-preprocessing" or (seen.info.get("epochs") or 1) > 1:
             # Counts of calls do not change what comes out.
             key = (each.rule, each.path)
             try:
@@ -61,6 +65,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison | Gap]:
                 # Functions that were never called by several threads may not bear it; the other rewrites may do.
                 refused.setdefault(each.rule, f"with {each.settings} it fails: {type(error).__name__}")
                 continue
+            job.offers.append(Offer(comparison.name, each.rule, functools.partial(_given, each, dataset)))
             yield comparison
             tried.add(each.rule)
     for rule, reason in refused.items():
@@ -74,11 +79,18 @@ def _blocks(job: Job, data: Any) -> Callable[[], float]:
     return lambda: puller.block(lead=LEAD_SECONDS)
 
 
+def _name(candidate: Candidate) -> str:
+    return f"rewrite: {candidate.rule} [{candidate.settings}]"
+
+
+def _given(candidate: Candidate, dataset: Any) -> dict[str, Any]:
+    return {"x": (candidate.sample or candidate.apply)(dataset)}
+
+
 def _comparison(
     job: Job, dataset: Any, candidate: Candidate, verdict: Verdict, as_is: Callable[[], float]
 ) -> Comparison:
-    data = (candidate.sample or candidate.apply)(dataset)
-    changed = _blocks(job, data)
+    changed = _blocks(job, _given(candidate, dataset)["x"])
     site = candidate.site
     detail = {
         "unit": "ns per batch",
@@ -92,4 +104,4 @@ def _comparison(
         "compared": verdict.compared,
         **dict(candidate.detail),
     }
-    return Comparison(f"rewrite: {candidate.rule} [{candidate.settings}]", changed, as_is, detail)
+    return Comparison(_name(candidate), changed, as_is, detail)

@@ -11,13 +11,14 @@ from typing import Any
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.experiments.loader_alone import Puller
-from fitdoctor.lab.job import Job
+from fitdoctor.lab.job import Job, Offer
 from fitdoctor.lab.loading import pull
 from fitdoctor.rewrites.loader_batches import prepared
 from fitdoctor.rewrites.loader_copies import in_threads, is_dataloader, is_pydataset, with_processes
 
 NAME = "more workers"
 TRAINS = False
+OFFERS = True
 TRIED = (1, 2, 4, 8)
 PROCESSES_TRIED = (2, 4, 8)
 
@@ -48,7 +49,13 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
             starts: list[float] = []
             changed, as_is = make(job, data, count, starts), make(job, data, own, [])
             late = functools.partial(started, starts)
+            job.offers.append(Offer(f"workers={count}", "idle-workers", functools.partial(_given, data, count)))
             yield Comparison(f"workers={count}", changed, as_is, detail, late=late)
+
+
+def _given(data: Any, count: int) -> dict[str, Any]:
+    """Return the loader with so many workers, as the fix would have it."""
+    return {"x": in_threads(data, count) if is_pydataset(data) else with_processes(data, count, keep=True)}
 
 
 def started(starts: list[float]) -> dict[str, Any]:

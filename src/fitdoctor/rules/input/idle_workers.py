@@ -49,6 +49,7 @@ from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.loader import Loader
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -103,7 +104,7 @@ def measure(
     own = loader.workers if torchs else max(1, loader.workers)
     found = _tried(trials)
     ways = [
-        _Way(count, torchs, ratio, _change(loader, model, ratio, start_s))
+        _Way(count, torchs, ratio, believed(trials, f"workers={count}", _change(loader, model, ratio, start_s)))
         for count, (ratio, start_s) in found.items()
         if count > own and ratio.high < 1
     ]

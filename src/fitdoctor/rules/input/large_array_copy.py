@@ -49,6 +49,7 @@ from typing import Any
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.input_pipeline import InputPipeline
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel, stays
 from fitdoctor.facts.training import Training
@@ -90,7 +91,7 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
         return Clear(f"an epoch on arrays that were cast before begins no sooner (in {units.duration(anew)})")
     # The cast that is made once takes about as long as one of the two between epochs.
     once = Interval(0.25, 0.5, 1.0).scale(anew)
-    change = Change("between epochs", stays(ratio, anew, between), once=once)
+    change = believed(trials, trial.name, Change("between epochs", stays(ratio, anew, between), once=once))
     return [
         Cost(
             saving=model.with_change(change).saving(),

@@ -59,8 +59,10 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.input_pipeline import InputPipeline
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
@@ -71,6 +73,8 @@ _JUDGED_BY = {
     "Grain": "idle-workers",
     "generator": "per-sample-generator",
 }
+REWRITE = "rewrite: missing-prefetch [the next batch is prepared meanwhile]"
+"""The lab's name for the pipeline with a prefetch."""
 _SWITCHES = frozenset({"inject_prefetch", "apply_default_optimizations"})
 
 
@@ -112,7 +116,7 @@ def _repair_off(file: SourceFile) -> bool:
     return False
 
 
-def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
+def measure(pipeline: InputPipeline, model: StepModel, trials: Trials | None) -> Verdict:
     """Predict what overlapping saves, where nothing works ahead and the step waits."""
     if pipeline.adapter != "tf.data":
         judge = _JUDGED_BY.get(pipeline.adapter)
@@ -128,6 +132,8 @@ def measure(pipeline: InputPipeline, model: StepModel) -> Verdict:
     if model.works_ahead:
         return Clear("nothing in the pipeline works ahead, yet input passes while the step computes")
     change = Change("input", Interval.exact(1.0), overlap=True)
+    if trials is not None:
+        change = believed(trials, REWRITE, change)
     after = model.with_change(change)
     if pipeline.operators is None and after.saving().high > model.noise:
         raise MissingEvidence(

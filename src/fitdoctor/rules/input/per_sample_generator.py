@@ -44,9 +44,9 @@ from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import rows
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.source_tree import SourceTree
-from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.step_model import StepModel, input_change
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Change, Cost, Fix, Interval, Site
+from fitdoctor.model import Cost, Fix, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
 EXPERIMENT = "the generator alone"
@@ -84,9 +84,7 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     loader = model.input_alone.seconds.mid if model.input_alone is not None else element * per_step
     share = min(1.0, element * per_step / loader) if loader > 0 else 1.0
     own = ratio.clip(0.0, 1.0)
-    change = Change(
-        "input", _stays(trials) or Interval(*(1 - share * (1 - each) for each in (0, own.mid / 2, own.high)))
-    )
+    change = input_change(_stays(trials) or Interval(*(1 - share * (1 - each) for each in (0, own.mid / 2, own.high))))
     path, line = trial.detail.get("path"), trial.detail.get("line")
     return [
         Cost(

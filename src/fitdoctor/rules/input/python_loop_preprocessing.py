@@ -48,9 +48,9 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.facts.loader import EXPERIMENT, HOT_LINES, HotLoop, Loader
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
-from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.step_model import StepModel, input_change
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Change, Cost, Fix, Interval, Site
+from fitdoctor.model import Cost, Fix, Interval, Site
 from fitdoctor.rules import Clear, Verdict
 
 _MOSTLY = 0.5
@@ -150,7 +150,7 @@ def _cost(loop: HotLoop, seconds: float, model: StepModel) -> Cost:
     middle = min(loop.share, max(loop.python_s, loop.small_s) / seconds)
     # What an operation on a tiny array takes at least is a floor for those on arrays; some may be on single numbers.
     least = min(loop.share, max(loop.python_s, loop.small_s / 2) / seconds)
-    change = Change("input", Interval(1 - loop.share, 1 - middle, 1 - least))
+    change = input_change(Interval(1 - loop.share, 1 - middle, 1 - least))
     return Cost(
         saving=model.with_change(change).saving(),
         because=(

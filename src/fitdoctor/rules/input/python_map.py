@@ -42,9 +42,9 @@ from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.input_pipeline import InputPipeline, PythonFunction
 from fitdoctor.facts.rewrites import waits
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
-from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.step_model import StepModel, input_change
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
+from fitdoctor.model import Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
 _CALLS = (
@@ -116,7 +116,7 @@ def _cost(function: PythonFunction, model: StepModel, cores: float) -> Cost:
     if model.cpu_s is not None:
         processes = min(processes, max(0.0, model.step.mid - model.cpu_s / cores))
     stays = [1 - saved / wait for saved in (free, (free + processes) / 2, processes)]
-    change = Change("input", Interval(*stays))
+    change = input_change(Interval(*stays))
     share = function.cpu_each / function.wall_each if function.wall_each > 0 else 0.0
     return Cost(
         saving=model.with_change(change).saving(),

@@ -42,10 +42,10 @@ from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import rows
 from fitdoctor.facts.source_tree import SourceTree
-from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.step_model import StepModel, input_change
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
+from fitdoctor.model import Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
 EXPERIMENT = "chunk by chunk"
@@ -98,7 +98,7 @@ def measure(training: Training, source: SourceTree | None, trials: Trials, model
             (reading.high, ratio.low, whole.low),
         )
     ]  # fmt: skip
-    change = Change("input", Interval.around(1 - min(1.0, share) for share in shares))
+    change = input_change(Interval.around(1 - min(1.0, share) for share in shares))
     site = found.get("site")
     return [
         Cost(

@@ -77,6 +77,9 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
     first = 1 / training.epochs
     later = Interval(*(each + (1 - each) * first for each in (ratio.low, ratio.mid, ratio.high)))
     change = Change("input", later, also=_between(pipeline, later))
+    rehearsed = trials.rehearsed(trial.name)
+    if rehearsed is not None:
+        change = rehearsed.later(training.epochs).change(change)
     size = _size(trial.detail, training)
     return [
         Cost(

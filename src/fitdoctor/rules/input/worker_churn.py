@@ -43,6 +43,7 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.loader import Loader
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -90,7 +91,7 @@ def measure(
     between = model.elsewhere.get("between epochs", 0.0) / training.epochs
     if ratio.mid >= 1 or between <= 0:
         return Clear(f"from one epoch to the next it takes {units.duration(anew)}, no longer than with workers kept")
-    change = _change(anew, ratio, between, training, torchs)
+    change = believed(trials, trial.name, _change(anew, ratio, between, training, torchs))
     return [
         Cost(
             saving=model.with_change(change).saving(),

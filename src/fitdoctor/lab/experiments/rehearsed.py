@@ -1,0 +1,63 @@
+"""The training itself on the data that other experiments found to come faster: what that gives beside the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fitdoctor.lab.bench import FELT, Comparison, Seen
+from fitdoctor.lab.job import Job, Offer
+from fitdoctor.lab.rehearsal import Rehearsal, rehearsal, whole_epochs
+
+NAME = "the training on changed data"
+AFTER_OFFERS = True
+MOST = 3
+"""Changes that are rehearsed."""
+FASTER = 0.95
+"""Data that takes a larger share of its time would not be felt."""
+_ADAPTERS = ("tf.data", "PyDataset", "DataLoader", "arrays")
+
+
+def worth(seen: Seen) -> float:
+    """Weigh trainings that wait for their data, or begin many epochs."""
+    if seen.info.get("adapter") not in _ADAPTERS:
+        return 0.0
+    # TensorFlow fetches inside its train function: how long it waits there is not known yet.
+    inside = seen.info.get("backend") == "tensorflow"
+    felt = inside or seen.shares["fetch"] > FELT or seen.shares["between epochs"] > FELT
+    return 9.0 if felt else 0.0
+
+
+def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
+    """Train on each of the best offers, in turns with the training as it is."""
+    chosen = best(job)
+    if not chosen:
+        return
+    whole = whole_epochs(job, seen.step_ns)
+    as_is = rehearsal(job, whole=whole)
+    for place, offer in enumerate(chosen):
+        changed = rehearsal(job, whole=whole, **offer.given())
+        ends = [changed, as_is] if place == len(chosen) - 1 else [changed]
+        detail = {"unit": "ns per trained step", "whole": whole, "rehearses": offer.name}
+        yield Comparison(f"rehearsed: {offer.name}", changed.block, as_is.block, detail, late=_end(ends, offer))
+
+
+def best(job: Job) -> list[Offer]:
+    """Return the offers that brought data fastest, one of each kind."""
+    kinds: dict[str, tuple[float, Offer]] = {}
+    for offer in job.offers:
+        ratio = job.results.get(offer.name, 0.0 if offer.overlaps else 1.0)
+        if ratio < min(FASTER, kinds.get(offer.kind, (FASTER, offer))[0]):
+            kinds[offer.kind] = ratio, offer
+    return [offer for _, offer in sorted(kinds.values(), key=lambda each: each[0])][:MOST]
+
+
+def _end(rehearsals: list[Rehearsal], offer: Offer) -> Any:
+    def late() -> dict[str, Any]:
+        for each in rehearsals:
+            each.end()
+        if offer.end is not None:
+            offer.end()
+        return {}
+
+    return late

@@ -1,0 +1,209 @@
+"""The very training on changed data, in short blocks: what a change of the input gives beside the step.
+
+Short epochs are rehearsed whole, with what Keras does between them.  Of longer ones only steps are: the data goes on
+from one block to the next, so that no block begins by filling buffers, and where it ends it is begun anew, which does
+not count.  The user's callbacks take no part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from fitdoctor.errors import CannotRun
+from fitdoctor.lab.job import BARE, Job, wait_for
+from fitdoctor.lab.loading import end_workers
+from fitdoctor.rewrites.randomness import taken
+
+SECONDS = 0.4
+LEAD_SECONDS = 0.15
+"""Trained before anything counts: what was prepared while nobody asked would look like speed."""
+EPOCH_SECONDS = 1.5
+"""Epochs that take no longer are rehearsed whole."""
+_WARM, _FEWEST = 2, 3
+_EPOCHS = 2
+"""Epochs that count, at least."""
+_FAR_LONGER = 5
+_ENDLESS = 10**9
+_USED_UP, _TWICE = "the data is used up: it cannot be begun anew", "try it with data that can be read twice"
+
+
+class Rehearsal(Protocol):
+    """A training in blocks."""
+
+    whole: bool
+    """Whether what happens between epochs counts."""
+
+    def block(self) -> float:
+        """Train a block and return nanoseconds per optimizer step."""
+        ...
+
+    def end(self) -> None:
+        """End the workers, and put the generators back that the data drew from."""
+        ...
+
+
+def whole_epochs(job: Job, step_ns: float) -> bool:
+    """Tell whether an epoch of this job is short enough to be rehearsed whole."""
+    count = job.given.get("steps_per_epoch") or job._adapter().num_batches
+    return bool(count) and int(count or 0) * step_ns <= EPOCH_SECONDS * 1e9
+
+
+def rehearsal(job: Job, *, whole: bool, **given: Any) -> Rehearsal:
+    """Return the training with some of its data given anew, to be run in blocks."""
+    return Epochs(job, given) if whole else Steps(job, given)
+
+
+class Epochs:
+    """Whole epochs, from the beginning of one to the beginning of another; the first of a block does not count."""
+
+    whole = True
+
+    def __init__(self, job: Job, given: dict[str, Any]) -> None:
+        self._job = job
+        names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight", "shuffle")
+        self._given = {name: value for name, value in {**job.given, **given}.items() if name in names}
+        self._put_back = taken(self._given.get("x"))
+
+    def block(self) -> float:
+        """Train until enough epochs were seen from one beginning to the next."""
+        from keras.callbacks import LambdaCallback
+
+        model, steps, marks = self._job.model, 0, list[tuple[int, int]]()
+
+        def begins(epoch: int, logs: Any = None) -> None:
+            marks.append((time.perf_counter_ns(), steps))
+            if len(marks) > _EPOCHS + 1 and marks[-1][0] - marks[1][0] > SECONDS * 1e9:
+                model.stop_training = True
+
+        with self._job._as(BARE) as timer:
+            function, backend = timer.function, self._job.backend
+
+            def run(*args: Any) -> Any:
+                nonlocal steps
+                result = function(*args)
+                steps += 1
+                if model.stop_training:
+                    wait_for(backend, result)
+                return result
+
+            model.train_function = run
+            watching = [LambdaCallback(on_epoch_begin=begins)]
+            model.fit(**self._given, epochs=_ENDLESS, verbose=0, callbacks=watching)
+        if len(marks) < _EPOCHS + 2:
+            raise CannotRun(_USED_UP, do=_TWICE)
+        return _per_execution(marks[1:]) / (self._job.own.steps_per_execution or 1)
+
+    def end(self) -> None:
+        """Put the generators back that the data drew from."""
+        self._put_back()
+
+
+def _per_execution(marks: list[tuple[int, int]]) -> float:
+    """Return nanoseconds per execution, by when each epoch began and how many executions were made before.
+
+    Ending the workers of a loader can hang for seconds, once in a while: an epoch far longer than another is left out.
+    """
+    epochs = [(then - now, after - before) for (now, before), (then, after) in itertools.pairwise(marks)]
+    shortest = min(took for took, _ in epochs)
+    kept = [epoch for epoch in epochs if epoch[0] <= _FAR_LONGER * shortest]
+    return sum(took for took, _ in kept) / max(1, sum(count for _, count in kept))
+
+
+class Steps:
+    """Steps in the middle of an epoch: the train function is handed batches of its own, whatever `fit` fetched."""
+
+    whole = False
+
+    def __init__(self, job: Job, given: dict[str, Any]) -> None:
+        if _replicas() > 1:
+            raise CannotRun("the batches of several replicas cannot be exchanged from outside")
+        self._job = job
+        x = given.pop("x", job.given.get("x"))
+        self._put_back = taken(x)
+        self._adapter = job._adapter(x, **given)
+        self._begin: Callable[[], Any] = job._epochs(self._adapter)
+        self._batches = iter(self._begin())
+
+    def block(self) -> float:
+        """Train for a while."""
+        job = self._job
+        with job._as(BARE) as timer:
+            feeding = _Feeding(self, timer.function)
+            job.model.train_function = feeding.run
+            source = job._source(BARE)
+            job.model.fit(x=source, steps_per_epoch=_ENDLESS, epochs=1, verbose=0)
+        return feeding.per_execution() / (job.own.steps_per_execution or 1)
+
+    def anew(self) -> None:
+        """Begin the data anew."""
+        end_workers(self._adapter)
+        self._batches = iter(self._begin())
+
+    def end(self) -> None:
+        """End the workers, and put the generators back that the data drew from."""
+        self._batches = iter(())
+        end_workers(self._adapter)
+        self._put_back()
+
+
+class _Feeding:
+    """Stands in for a train function: hands it the rehearsal's batches, keeps the time, stops the training."""
+
+    def __init__(self, of: Steps, function: Callable[..., Any]) -> None:
+        self._of, self._function = of, function
+        self._job = of._job
+        self._first = time.perf_counter_ns()
+        self._start: int | None = None
+        self._left_out = 0
+        self._count = -_WARM
+        self._took: float | None = None
+
+    def run(self, *args: Any) -> Any:
+        begun = time.perf_counter_ns()
+        try:
+            result = self._fed(args)
+            self._count += 1
+        except _ended():
+            self._of.anew()
+            try:
+                result = self._fed(args)
+            except _ended():
+                raise CannotRun(_USED_UP, do=_TWICE) from None
+            self._left_out += time.perf_counter_ns() - begun
+        now = time.perf_counter_ns()
+        if self._start is None:
+            if self._count >= 0 and now - self._first > LEAD_SECONDS * 1e9:
+                wait_for(self._job.backend, result)
+                self._start, self._count, self._left_out = time.perf_counter_ns(), 0, 0
+        elif now - self._start - self._left_out > SECONDS * 1e9 and self._count >= _FEWEST:
+            wait_for(self._job.backend, result)
+            self._took = (time.perf_counter_ns() - self._start - self._left_out) / self._count
+            self._job.model.stop_training = True
+        return result
+
+    def _fed(self, args: tuple[Any, ...]) -> Any:
+        batches = self._of._batches
+        if not isinstance(args[-1], list):
+            # TensorFlow and JAX pull the batches themselves.
+            return self._function(*args[:-1], batches)
+        return self._function(*args[:-1], [next(batches) for _ in args[-1]])
+
+    def per_execution(self) -> float:
+        if self._took is None:
+            raise CannotRun("the block ended before it had begun", do="try it in the script")
+        return self._took
+
+
+def _ended() -> tuple[type[BaseException], ...]:
+    """Return what tells that data has come to its end."""
+    tensorflow = sys.modules.get("tensorflow")
+    return (StopIteration, tensorflow.errors.OutOfRangeError) if tensorflow is not None else (StopIteration,)
+
+
+def _replicas() -> int:
+    tensorflow = sys.modules.get("tensorflow")
+    return int(tensorflow.distribute.get_strategy().num_replicas_in_sync) if tensorflow is not None else 1
