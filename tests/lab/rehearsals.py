@@ -12,6 +12,7 @@ from fitdoctor.lab import bench, rehearsal
 from fitdoctor.lab.experiments import rehearsed
 from fitdoctor.lab.job import Job, Offer
 from fitdoctor.lab.snapshot import Snapshot
+from fitdoctor.probes import account as acc
 from fitdoctor.probes.calls import ActiveCall
 from fitdoctor.probes.recorder import Nowhere, Recorder
 
@@ -62,14 +63,14 @@ call = ActiveCall(1, "fit", None, None, 0)
 adapter = "PyDataset" if KIND == "dataset" else "tf.data"
 call.info.update(backend=keras.config.backend(), adapter=adapter, epochs=3, workers=1)
 call.steady = 10
-recorder.account.totals[15] = 10_000_000
-recorder.account.totals[2] = 9_000_000
+recorder.account.totals[acc.STEADY] = 10_000_000
+recorder.account.totals[acc.STEP_BUCKETS[0]] = 9_000_000
 
 
 def comparisons(job: Job, seen: bench.Seen):
     for name, work in (("nothing left out", None), ("most left out", 1), ("all left out", 0)):
         if work is not None:
-            job.offers.append(Offer(name, "work", lambda work=work: {"x": made(work)}))
+            job.offers.append(Offer(name, "work", lambda whole, work=work: {"x": made(work)}))
         share = {None: 1.0, 1: 0.4, 0: 0.2}[work]
         yield bench.Comparison(name, lambda share=share: share, lambda: 1.0)
 

@@ -67,8 +67,8 @@ class Offer:
     """Of the trial that tells how fast it comes."""
     kind: str
     """The cause it would remove; of several settings the fastest is rehearsed."""
-    given: Callable[[], dict[str, Any]]
-    """Makes what `fit` is given in place of the user's data."""
+    given: Callable[[bool], dict[str, Any]]
+    """Makes what `fit` is given in place of the user's data: for whole epochs, or where False, for steps of one."""
     overlaps: bool = False
     """Its gain shows only beside a step: there is no trial of it alone."""
     end: Callable[[], None] | None = None

@@ -27,6 +27,8 @@ _WARM, _FEWEST = 2, 3
 _EPOCHS = 2
 """Epochs that count, at least."""
 _FAR_LONGER = 5
+MOST_SECONDS = 15.0
+"""A block that takes longer is given up: it would use up the time of other experiments."""
 _ENDLESS = 10**9
 _USED_UP, _TWICE = "the data is used up: it cannot be begun anew", "try it with data that can be read twice"
 
@@ -46,10 +48,18 @@ class Rehearsal(Protocol):
         ...
 
 
-def whole_epochs(job: Job, step_ns: float) -> bool:
-    """Tell whether an epoch of this job is short enough to be rehearsed whole."""
-    count = job.given.get("steps_per_epoch") or job._adapter().num_batches
-    return bool(count) and int(count or 0) * step_ns <= EPOCH_SECONDS * 1e9
+def epoch_seconds(job: Job, step_ns: float) -> float | None:
+    """Return about how long an epoch takes, where it is short enough to be rehearsed whole."""
+    count = int(job.given.get("steps_per_epoch") or job._adapter().num_batches or 0)
+    seconds = count * step_ns / 1e9
+    return seconds if count > 0 and seconds <= EPOCH_SECONDS else None
+
+
+def block_seconds(step_ns: float, epoch: float | None) -> float:
+    """Return about how long a block takes."""
+    if epoch is not None:
+        return max(SECONDS + epoch, (1 + _EPOCHS) * epoch)
+    return max(LEAD_SECONDS + SECONDS, (_WARM + _FEWEST) * step_ns / 1e9)
 
 
 def rehearsal(job: Job, *, whole: bool, **given: Any) -> Rehearsal:
@@ -82,8 +92,11 @@ class Epochs:
         with self._job._as(BARE) as timer:
             function, backend = timer.function, self._job.backend
 
+            begun = time.monotonic()
+
             def run(*args: Any) -> Any:
                 nonlocal steps
+                _within(begun)
                 result = function(*args)
                 steps += 1
                 if model.stop_training:
@@ -156,6 +169,7 @@ class _Feeding:
     def __init__(self, of: Steps, function: Callable[..., Any]) -> None:
         self._of, self._function = of, function
         self._job = of._job
+        self._begun = time.monotonic()
         self._first = time.perf_counter_ns()
         self._start: int | None = None
         self._left_out = 0
@@ -163,6 +177,7 @@ class _Feeding:
         self._took: float | None = None
 
     def run(self, *args: Any) -> Any:
+        _within(self._begun)
         begun = time.perf_counter_ns()
         try:
             result = self._fed(args)
@@ -196,6 +211,11 @@ class _Feeding:
         if self._took is None:
             raise CannotRun("the block ended before it had begun", do="try it in the script")
         return self._took
+
+
+def _within(begun: float) -> None:
+    if time.monotonic() - begun > MOST_SECONDS:
+        raise CannotRun("a block of it takes too long", do="try it in the script")
 
 
 def _ended() -> tuple[type[BaseException], ...]:

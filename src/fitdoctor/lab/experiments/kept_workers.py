@@ -37,7 +37,9 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         loader = with_processes(data, count, keep=True)
         anew, kept = NextEpoch(job, with_processes(data, count, keep=False)), NextEpoch(job, loader)
         late = functools.partial(_ended, (kept, anew), loader)
-        job.offers.append(Offer("workers kept", "worker-churn", lambda: {"x": with_processes(data, count, keep=True)}))
+        job.offers.append(
+            Offer("workers kept", "worker-churn", lambda whole: {"x": with_processes(data, count, keep=True)})
+        )
         yield Comparison("workers kept", kept.go, anew.go, detail, late)
     elif is_pydataset(data):
         # Keras keeps none: the next batch of the same epoch is what a longer epoch would have in this place.

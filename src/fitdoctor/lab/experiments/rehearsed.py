@@ -7,7 +7,7 @@ from typing import Any
 
 from fitdoctor.lab.bench import FELT, Comparison, Seen
 from fitdoctor.lab.job import Job, Offer
-from fitdoctor.lab.rehearsal import Rehearsal, rehearsal, whole_epochs
+from fitdoctor.lab.rehearsal import Rehearsal, block_seconds, epoch_seconds, rehearsal
 
 NAME = "the training on changed data"
 AFTER_OFFERS = True
@@ -33,13 +33,15 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     chosen = best(job)
     if not chosen:
         return
-    whole = whole_epochs(job, seen.step_ns)
+    epoch = epoch_seconds(job, seen.step_ns)
+    whole, block = epoch is not None, block_seconds(seen.step_ns, epoch)
     as_is = rehearsal(job, whole=whole)
     for place, offer in enumerate(chosen):
-        changed = rehearsal(job, whole=whole, **offer.given())
+        changed = rehearsal(job, whole=whole, **offer.given(whole))
         ends = [changed, as_is] if place == len(chosen) - 1 else [changed]
         detail = {"unit": "ns per trained step", "whole": whole, "rehearses": offer.name}
-        yield Comparison(f"rehearsed: {offer.name}", changed.block, as_is.block, detail, late=_end(ends, offer))
+        late = _end(ends, offer)
+        yield Comparison(f"rehearsed: {offer.name}", changed.block, as_is.block, detail, late, block_seconds=block)
 
 
 def best(job: Job) -> list[Offer]:

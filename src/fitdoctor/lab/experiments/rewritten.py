@@ -83,14 +83,14 @@ def _name(candidate: Candidate) -> str:
     return f"rewrite: {candidate.rule} [{candidate.settings}]"
 
 
-def _given(candidate: Candidate, dataset: Any) -> dict[str, Any]:
-    return {"x": (candidate.sample or candidate.apply)(dataset)}
+def _given(candidate: Candidate, dataset: Any, whole: bool) -> dict[str, Any]:
+    return {"x": ((None if whole else candidate.sample) or candidate.apply)(dataset)}
 
 
 def _comparison(
     job: Job, dataset: Any, candidate: Candidate, verdict: Verdict, as_is: Callable[[], float]
 ) -> Comparison:
-    changed = _blocks(job, _given(candidate, dataset)["x"])
+    changed = _blocks(job, _given(candidate, dataset, whole=False)["x"])
     site = candidate.site
     detail = {
         "unit": "ns per batch",

@@ -53,8 +53,9 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
             yield Comparison(f"workers={count}", changed, as_is, detail, late=late)
 
 
-def _given(data: Any, count: int) -> dict[str, Any]:
+def _given(data: Any, count: int, whole: bool) -> dict[str, Any]:
     """Return the loader with so many workers, as the fix would have it."""
+    del whole
     return {"x": in_threads(data, count) if is_pydataset(data) else with_processes(data, count, keep=True)}
 
 
