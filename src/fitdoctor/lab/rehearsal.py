@@ -68,7 +68,10 @@ def rehearsal(job: Job, *, whole: bool, **given: Any) -> Rehearsal:
 
 
 class Epochs:
-    """Whole epochs, from the beginning of one to the beginning of another; the first of a block does not count."""
+    """Whole epochs, from the end of one to the end of another; the first of a block does not count.
+
+    Never a part of one: TensorFlow does not let Python end while a thread of an abandoned iterator still runs some.
+    """
 
     whole = True
 
@@ -79,36 +82,33 @@ class Epochs:
         self._put_back = taken(self._given.get("x"))
 
     def block(self) -> float:
-        """Train until enough epochs were seen from one beginning to the next."""
+        """Train until enough epochs were seen from one end to the next."""
         from keras.callbacks import LambdaCallback
 
         model, steps, marks = self._job.model, 0, list[tuple[int, int]]()
 
-        def begins(epoch: int, logs: Any = None) -> None:
+        def ends(epoch: int, logs: Any = None) -> None:
             marks.append((time.perf_counter_ns(), steps))
-            if len(marks) > _EPOCHS + 1 and marks[-1][0] - marks[1][0] > SECONDS * 1e9:
+            if len(marks) > _EPOCHS and marks[-1][0] - marks[0][0] > SECONDS * 1e9:
                 model.stop_training = True
 
         with self._job._as(BARE) as timer:
-            function, backend = timer.function, self._job.backend
+            function = timer.function
 
             begun = time.monotonic()
 
             def run(*args: Any) -> Any:
                 nonlocal steps
                 _within(begun)
-                result = function(*args)
                 steps += 1
-                if model.stop_training:
-                    wait_for(backend, result)
-                return result
+                return function(*args)
 
             model.train_function = run
-            watching = [LambdaCallback(on_epoch_begin=begins)]
+            watching = [LambdaCallback(on_epoch_end=ends)]
             model.fit(**self._given, epochs=_ENDLESS, verbose=0, callbacks=watching)
-        if len(marks) < _EPOCHS + 2:
+        if len(marks) <= _EPOCHS:
             raise CannotRun(_USED_UP, do=_TWICE)
-        return _per_execution(marks[1:]) / (self._job.own.steps_per_execution or 1)
+        return _per_execution(marks) / (self._job.own.steps_per_execution or 1)
 
     def end(self) -> None:
         """Put the generators back that the data drew from."""
@@ -116,7 +116,7 @@ class Epochs:
 
 
 def _per_execution(marks: list[tuple[int, int]]) -> float:
-    """Return nanoseconds per execution, by when each epoch began and how many executions were made before.
+    """Return nanoseconds per execution, by when each epoch ended and how many executions were made until then.
 
     Ending the workers of a loader can hang for seconds, once in a while: an epoch far longer than another is left out.
     """
