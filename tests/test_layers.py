@@ -21,6 +21,7 @@ LINE = [
     "rules",
     "headline",
     "diagnosis",
+    "backends",
     "fixes",
     "shard",
     "proof",

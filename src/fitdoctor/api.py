@@ -179,27 +179,32 @@ def run(
     budget: float | None = None,
     capture: str | os.PathLike[str] | None = None,
     lab: bool = True,
+    backends: bool = False,
 ) -> Report | None:
     """Run a script as `fitdoctor run` does and return the diagnosis, None if no training was seen."""
     from fitdoctor import pipeline
     from fitdoctor.capture.cap import DEFAULT_BUDGET
     from fitdoctor.capture.launch import Options, launch
 
-    ended = launch(
-        Options(
-            target=os.fspath(script),
-            args=args,
-            whole=whole,
-            steps=steps,
-            budget=DEFAULT_BUDGET if budget is None else budget,
-            capture=None if capture is None else Path(capture),
-            quiet=True,
-            lab=lab,
-        ),
-        lambda text: None,
+    if whole and backends:
+        raise UsageError(
+            "backends=True needs a run that may be stopped and started again: not whole=True", do="drop one"
+        )
+    options = Options(
+        target=os.fspath(script),
+        args=args,
+        whole=whole,
+        steps=steps,
+        budget=DEFAULT_BUDGET if budget is None else budget,
+        capture=None if capture is None else Path(capture),
+        quiet=True,
+        lab=lab,
     )
+    ended = launch(options, lambda text: None)
     if ended.capture is None or not ended.training_seen:
         return None
+    if backends:
+        pipeline.try_backends(options, ended.capture, lambda text: None)
     return pipeline.diagnose_file(ended.capture)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fitdoctor.model import Capture, Report, Site
 
 if TYPE_CHECKING:
+    from fitdoctor.capture.launch import Options
     from fitdoctor.facts.input_view import InputView
 
 SourceOf = Callable[[Site], "list[str] | None"]
@@ -44,6 +45,17 @@ def open_input(path: str | os.PathLike[str]) -> tuple[InputView, SourceOf]:
 
     capture = store.read(path)
     return resolve(capture).get(InputView), source_lines(capture)
+
+
+def try_backends(options: Options, path: str | os.PathLike[str], progress: Callable[[str], None]) -> None:
+    """Capture → facts, once more on every Keras backend: what the same script takes there is kept in its capture."""
+    from fitdoctor import backends
+    from fitdoctor.capture import store
+
+    found = backends.compare(options, store.read(path), progress)
+    writer = store.Writer.reopen(path)
+    writer.meta({"backends": found})
+    writer.seal()
 
 
 def source_lines(capture: Capture) -> SourceOf:

@@ -23,10 +23,24 @@ SNAPSHOT_EVERY = 20
 DRAIN_EVERY = 25
 
 
+def _round(ms: float) -> dict[str, Any]:
+    """Return what a run of the script on some backend says, with steps of so many milliseconds."""
+    step = {"low": ms * 0.98e-3, "mid": ms * 1e-3, "high": ms * 1.02e-3}
+    return {"step_s": step, "steps": 200, "once_s": 3.0, "learning": {"loss": 0.41, "epoch": 0, "step": 200}}
+
+
 class Run:
     """Builds one capture call by call; the clock advances as the run would."""
 
-    def __init__(self, backend: str = "tensorflow", *, noise: float = 0.01, cores: float = 4, **meta: Any) -> None:
+    def __init__(
+        self,
+        backend: str = "tensorflow",
+        *,
+        noise: float = 0.01,
+        cores: float = 4,
+        backends_of: dict[str, list[float]] | None = None,
+        **meta: Any,
+    ) -> None:
         self.backend = backend
         self.noise = noise
         self.clock = 1_000 * MS
@@ -54,6 +68,10 @@ class Run:
             },
             **meta,
         }
+        if backends_of is not None:
+            self.meta["backends"] = [
+                {"backend": name, "rounds": [_round(ms) for ms in times]} for name, times in backends_of.items()
+            ]
 
     def _add(self, table: str, *row: Any) -> None:
         self.tables.setdefault(table, []).append(row)

@@ -50,6 +50,10 @@ class Options:
     redact: bool = False
     quiet: bool = False
     lab: bool = True
+    backend: str | None = None
+    """Which backend the environment asks Keras for; None: as it is.  A script may choose one itself all the same."""
+    silent: bool = False
+    """Let nothing be seen of what the script prints, and give it nothing to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +140,12 @@ def _run(options: Options, path: Path, scratch: Path | None, target: str, progre
     if before is not None:
         env["FITDOCTOR_PYTHONPATH"] = before
     env[BOOT_VARIABLE] = boot.dumps()
+    if options.backend is not None:
+        env["KERAS_BACKEND"] = options.backend
     flags = ["-m"] if options.module else []
-    child = subprocess.Popen([sys.executable, *flags, options.target, *options.args], env=env)
+    streams = subprocess.DEVNULL if options.silent else None
+    command = [sys.executable, *flags, options.target, *options.args]
+    child = subprocess.Popen(command, env=env, stdin=streams, stdout=streams, stderr=streams)
     with _forwarded_signals(child):
         return _watch(child, path, options, progress)
 

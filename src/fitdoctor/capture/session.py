@@ -180,12 +180,19 @@ class Session:
     def _cap_in_fit(self, call: ActiveCall, model: Any) -> None:
         """End the process from inside our own frame of `fit`: no further line of the script runs."""
         self.detach()
+        self._keep_loss(call, model)
         if self.experiments is not None and self.recorder.live:
             with self._lab():
                 self._experiment_with_calls(1 / 4 if call.arguments is not None else 1.0)
                 if call.arguments is not None:
                     self._experiment(call, model, self._left)
         self._exit_capped()
+
+    def _keep_loss(self, call: ActiveCall, model: Any) -> None:
+        """Note the loss that Keras kept of the epoch under way: the same script may be run on another backend."""
+        with contextlib.suppress(Exception):
+            loss = float(model.get_metrics_result()["loss"])
+            self.recorder.meta(learning={"loss": loss, "epoch": call.epoch, "step": call.step})
 
     @contextlib.contextmanager
     def _lab(self) -> Iterator[None]:

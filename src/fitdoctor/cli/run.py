@@ -48,6 +48,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "type": _seconds,
         "help": "take S seconds: to watch the training, and to experiment with it afterwards (default: 60)",
     },
+    "--backends": _FLAG | {"help": "also run the script on the other Keras backends that are installed, and compare"},
     "--no-lab": _FLAG | {"help": "make no experiments once enough was watched"},
     "--capture": {
         "metavar": "FILE",
@@ -145,7 +146,12 @@ def observe(args: argparse.Namespace, launcher: Any = None, *, command: str = "r
     )
     progress = Progress(sys.stderr, quiet=args.quiet)
     with _stdout_for_json(args.json == output.STDOUT):
-        return launcher.launch(options, progress)
+        ended = launcher.launch(options, progress)
+    if getattr(args, "backends", False) and ended.capture is not None and ended.training_seen:
+        from fitdoctor import pipeline
+
+        pipeline.try_backends(options, ended.capture, progress)
+    return ended
 
 
 def run(args: argparse.Namespace, launcher: Any = None) -> int:
@@ -156,6 +162,8 @@ def run(args: argparse.Namespace, launcher: Any = None) -> int:
         raise UsageError(
             "--whole runs the script to its end: --steps and --budget mean nothing beside it", do="drop one"
         )
+    if args.whole and args.backends:
+        raise UsageError("--backends needs a run that may be started again: not --whole", do="drop one")
     ended = observe(args, launcher, whole=args.whole)
     code = exit_code(ended, whole=args.whole)
     try:
