@@ -13,6 +13,8 @@ from fitdoctor.facts.input_data import as_data
 from fitdoctor.facts.input_view import InputView
 from fitdoctor.facts.layers import Layers
 from fitdoctor.facts.layers import as_data as layers_as_data
+from fitdoctor.facts.roofline import Roofline
+from fitdoctor.facts.roofline import as_data as roofline_as_data
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -50,7 +52,7 @@ def diagnose(capture: Capture) -> Report:
     seen = headline.Seen(capture, training, model, gap, findings, unknown, suspicions)
     return Report(
         headline=headline.sentence(seen),
-        run={**_run(capture, training, model), **_whole(facts), **_layers(facts)},
+        run={**_run(capture, training, model), **_whole(facts), **_layers(facts), **_roofline(facts)},
         breakdown=_breakdown(model),
         phases=dict(capture.account),
         ceiling=_ceiling(model, findings),
@@ -149,6 +151,13 @@ def _input(facts: Resolver) -> dict[str, Any] | None:
 def _layers(facts: Resolver) -> dict[str, Any]:
     try:
         return {"model": layers_as_data(facts.get(Layers))}
+    except MissingEvidence:
+        return {}
+
+
+def _roofline(facts: Resolver) -> dict[str, Any]:
+    try:
+        return {"roofline": roofline_as_data(facts.get(Roofline))}
     except MissingEvidence:
         return {}
 

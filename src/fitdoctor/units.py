@@ -116,3 +116,17 @@ def duration_short(interval: Interval) -> str:
     if interval.low <= 0:
         return f"≤ {duration(interval.high)}" if interval.high > 0 else duration(0)
     return f"{duration(interval.mid)} ±{100 * (interval.high - interval.low) / 2 / interval.mid:.0f} %"
+
+
+def per_second(interval: Interval, what: str) -> str:
+    """Format a rate of very many: ``86.1 GFLOP/s (80.2 to 91.5)``.
+
+    >>> per_second(Interval(80.2e9, 86.1e9, 91.5e9), "FLOP")
+    '86.1 GFLOP/s (80.2 to 91.5)'
+    """
+    prefix, factor = next(
+        (each for each in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)) if interval.mid >= 0.9995 * each[1]),
+        ("", 1.0),
+    )
+    low, mid, high = (_three(each / factor) for each in (interval.low, interval.mid, interval.high))
+    return f"{mid} {prefix}{what}/s ({low} to {high})"

@@ -45,8 +45,8 @@ def establish(capture: Capture, training: Training) -> Backends:
         raise MissingEvidence(
             Gap(
                 "the other backends",
-                "the script was run on its own backend only",
-                "run it on the others too: fitdoctor run --backends SCRIPT",
+                "the script was run on its own backend only; fitdoctor run --backends SCRIPT runs it on the others",
+                Gap.DOES_NOT_APPLY,
             )
         )
     own = next((each for each in found if each["backend"] == training.backend), {"rounds": ()})

@@ -51,6 +51,8 @@ class Variant:
     """Class numbers instead of one-hot targets, with the loss that takes them."""
     precision: str | None = None
     """What layers compute in, as a policy of Keras; their weights stay as they are."""
+    small: bool = False
+    """Inputs of one byte a number instead of four: the values are others, the work of the model is the same."""
     arrays: bool = False
     """The user's own arrays, not the cached batch: what fetching them costs counts too."""
     watched: bool = False
@@ -194,6 +196,8 @@ class Job:
 
     def _source(self, variant: Variant) -> Any:
         batch = self.batch if variant.rows is None else self._rows(variant.rows)
+        if variant.small:
+            batch = _in_bytes(batch)
         if variant.sparse:
             batch = (batch[0], batch[1].argmax(axis=-1).astype("int32"), *batch[2:])
         if self.backend == "tensorflow":
@@ -342,6 +346,18 @@ def wait_for(backend: str, result: Any) -> None:
     wait = waiting(backend)
     if wait is not None:
         wait(result)
+
+
+def _in_bytes(batch: Any) -> Any:
+    """Return a batch whose inputs take one byte a number."""
+    from keras import tree
+
+    def small(leaf: Any) -> Any:
+        return leaf.astype("uint8") if leaf is not None and leaf.dtype.kind == "f" else leaf
+
+    if not isinstance(batch, tuple):
+        return tree.map_structure(small, batch)
+    return (tree.map_structure(small, batch[0]), *batch[1:])
 
 
 def _put(model: Any, metrics: Any, loss: Any) -> None:

@@ -14,10 +14,11 @@ from typing import Any
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.host_lines import HostLines
 from fitdoctor.lab.layer_calls import LayerCall, shape_of, tensors_of
-from fitdoctor.probes.model_layers import ACTIVATIONS, params
+from fitdoctor.probes.model_layers import ACTIVATIONS, TILE, params
 
 MOST = 3
 """Activations tried, the largest first."""
+ALIGNED = "sides of whole tiles"
 NARROWER, POOLED, PLAINER = "narrower layer", "pooled instead of flattened", "plainer activation"
 AT_ONCE, ONE_PASS = "all positions at once", "one pass of the framework"
 _GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
@@ -40,8 +41,10 @@ class Alternative:
         return self.of[-1].name
 
 
-def alternatives(calls: Sequence[LayerCall], outline: Mapping[str, Any]) -> Iterator[Alternative]:
-    """Yield what is worth trying for this model."""
+def alternatives(calls: Sequence[LayerCall], outline: Mapping[str, Any], *, gpu: bool = False) -> Iterator[Alternative]:
+    """Yield what is worth trying for this model; `gpu`: its products are made by units that work in tiles."""
+    if gpu:
+        yield from _aligned(calls, outline.get("misaligned") or {})
     yield from _narrower(calls, outline.get("widest"))
     yield from _pooled(calls, outline.get("flattened"))
     yield from _plainer(calls, outline.get("activations") or {})
@@ -95,6 +98,17 @@ def _narrower(calls: Sequence[LayerCall], widest: Mapping[str, Any] | None) -> I
             detail = {"width": widest["width"], "next": widest["next"], "params": params(call.layer)}
             make = _changed(call, filters=widest["next"])
             yield Alternative(f"{NARROWER}: {call.name}", (call,), make, detail)
+
+
+def _aligned(calls: Sequence[LayerCall], misaligned: Mapping[str, int]) -> Iterator[Alternative]:
+    """Yield for layers whose width is no multiple of a tile the same with the next one that is."""
+    found = [call for call in calls if call.name in misaligned]
+    for call in sorted(found, key=lambda each: -params(each.layer))[:MOST]:
+        width = misaligned[call.name]
+        wider = -(-width // TILE) * TILE
+        name = "units" if hasattr(call.layer, "units") else "filters"
+        make = _changed(call, **{name: wider})
+        yield Alternative(f"{ALIGNED}: {call.name}", (call,), make, {"width": width, "wider": wider})
 
 
 def _pooled(calls: Sequence[LayerCall], flattened: Mapping[str, Any] | None) -> Iterator[Alternative]:

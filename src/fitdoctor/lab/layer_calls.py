@@ -16,6 +16,7 @@ from typing import Any
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.beside import quiet
 from fitdoctor.lab.job import Job
+from fitdoctor.lab.layer_work import Shapes
 from fitdoctor.lab.snapshot import free_memory
 from fitdoctor.probes.model_layers import is_container
 
@@ -141,3 +142,15 @@ def likeness(call: LayerCall) -> str:
     shapes = [(shape_of(each), str(each.dtype)) for each in tensors_of((call.args, call.kwargs))]
     learns = len(getattr(call.layer, "trainable_variables", ()))
     return f"{call.kind} {told} {shapes} {call.learned_before} {learns}"
+
+
+def shapes(call: LayerCall) -> Shapes:
+    """Return what the shapes tell of a call."""
+    config = call.layer.get_config() if call.kind == "MultiHeadAttention" else {}
+    return Shapes(
+        kind=call.kind,
+        inputs=[shape_of(each) for each in tensors_of(call.args)],
+        outputs=[shape_of(each) for each in tensors_of(call.outputs)],
+        weights=[shape_of(each) for each in getattr(call.layer, "weights", ())],
+        config=config,
+    )

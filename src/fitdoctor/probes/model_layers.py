@@ -20,6 +20,10 @@ FAR_WIDER = 4
 """A convolution so many times as wide as any other of the model stands out; widths double from one to the next."""
 
 
+TILE = 8
+"""Matrix units multiply tiles of so many numbers a side, in 16 bits and, on newer ones, in TF32."""
+
+
 def is_container(layer: Any) -> bool:
     """Tell whether a layer only calls others: models of Keras, and whatever has layers inside and is not Keras's."""
     if type(layer).__module__.split(".")[0] == "keras":
@@ -73,6 +77,7 @@ def outline(model: Any) -> dict[str, Any]:
         ],
         "host": {layer.name: type(layer).__name__ for layer in every if calls_host(layer)},
         "recurrent": [layer.name for layer in found if is_recurrent(layer)],
+        "misaligned": {layer.name: width for layer in hidden if (width := _width(layer)) % TILE},
         "activations": {layer.name: name for layer in hidden if (name := activation(layer)) is not None},
     }
 
@@ -110,6 +115,13 @@ def _size(shape: Sequence[Any]) -> int:
     for side in shape:
         total *= int(side)
     return total
+
+
+def _width(layer: Any) -> int:
+    """Return how many numbers a layer that multiplies matrices hands on for each place; 0 for others."""
+    if type(layer).__name__ == "Dense":
+        return int(layer.units)
+    return int(layer.filters) if type(layer).__name__ in _CONVOLUTIONS else 0
 
 
 def _hidden(layers: Sequence[Any]) -> list[Any]:

@@ -129,6 +129,20 @@ def _step(page: Page, report: Report) -> None:
         mark, style = _look(page, part)
         rows.append(((mark, style), part, units.duration(ms / 1e3), _share(ms / total)))
     page.table(rows, right=lambda column: column >= 2)
+    _roofline(page, report.run.get("roofline"))
+
+
+def _roofline(page: Page, found: Mapping[str, Any] | None) -> None:
+    """Say how near the work of a step comes to what the machine can do."""
+    rate, share = (interval_of((found or {}).get(name)) for name in ("flops_per_s", "arithmetic"))
+    memory = interval_of((found or {}).get("memory_at_least"))
+    if rate is None or share is None or memory is None:
+        return
+    page.blank()
+    page.paragraph(
+        f"  Its work does {units.per_second(rate, 'FLOP')}: {units.percent_range(share)} of what large products reach "
+        f"on this machine, and at least {units.percent_range(memory)} of its memory bandwidth."
+    )
 
 
 def _share(fraction: float) -> str:

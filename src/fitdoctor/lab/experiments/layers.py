@@ -17,7 +17,7 @@ from fitdoctor.lab.calls import timed
 from fitdoctor.lab.job import BARE, BLOCK_SECONDS, Job, wait_for
 from fitdoctor.lab.layer_alternatives import Alternative, alternatives
 from fitdoctor.lab.layer_calls import LayerCall
-from fitdoctor.lab.layer_work import Shapes, flops
+from fitdoctor.lab.layer_work import flops
 from fitdoctor.lab.snapshot import free_memory
 from fitdoctor.model import Gap
 from fitdoctor.probes import model_layers
@@ -48,6 +48,8 @@ def worth(seen: Seen) -> float:
     if seen.info.get("run_eagerly") or seen.step_ns < _SHORT_NS or busy < 0.5:
         return 0.0
     outline = seen.info.get("layers") or {}
+    if _on_gpu(seen) and outline.get("misaligned"):
+        return _PLAUSIBLE
     if outline.get("host") or outline.get("widest"):
         return _PLAUSIBLE
     return 0.1 if any(outline.get(each) for each in _STANDS_OUT) else 0.0
@@ -55,15 +57,18 @@ def worth(seen: Seen) -> float:
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison | Gap]:
     """Time the layers in turns with the step, then what could stand in the place of those that stand out."""
-    del seen
     layers = Layers(job)
     layers.compile(min(time.monotonic() + MOST_SECONDS, (time.monotonic() + job.until) / 2))
     yield Comparison("layers", layers.round, lambda: job.block(BARE), late=layers.detail)
     if layers.tables:
         detail = {"unit": "ns per update", "tables": layers.tables}
         yield Comparison(OPTIMIZER, timed(layers.updating(tables=False)), timed(layers.updating()), detail)
-    for other in alternatives(layers.calls, model_layers.outline(job.model)):
+    for other in alternatives(layers.calls, model_layers.outline(job.model), gpu=_on_gpu(seen)):
         yield from _tried(layers, other)
+
+
+def _on_gpu(seen: Seen) -> bool:
+    return "gpu" in (seen.info.get("weights_on") or ())
 
 
 def _block(layers: Layers, other: Alternative, baseline: list[layer_runs.Once]) -> Callable[[], float]:
@@ -246,20 +251,11 @@ class Layers:
         }
 
 
-def _shapes(call: LayerCall) -> Shapes:
-    config = call.layer.get_config() if call.kind == "MultiHeadAttention" else {}
-    return Shapes(
-        kind=call.kind,
-        inputs=[layer_calls.shape_of(each) for each in layer_calls.tensors_of(call.args)],
-        outputs=[layer_calls.shape_of(each) for each in layer_calls.tensors_of(call.outputs)],
-        weights=[layer_calls.shape_of(each) for each in getattr(call.layer, "weights", ())],
-        config=config,
-    )
-
-
 def _weight(unit: Unit) -> float:
     """Guess how much a layer takes: what it calculates, else what it hands on."""
-    return unit.count * max(float(flops(_shapes(unit.call)) or 0), float(layer_calls.size_of(unit.call.outputs)))
+    return unit.count * max(
+        float(flops(layer_calls.shapes(unit.call)) or 0), float(layer_calls.size_of(unit.call.outputs))
+    )
 
 
 def _told(unit: Unit) -> dict[str, Any]:
@@ -272,7 +268,7 @@ def _told(unit: Unit) -> dict[str, Any]:
         "names": unit.names[:_NAMED],
         "params": model_layers.params(call.layer),
         "bytes": layer_calls.size_of(call.outputs),
-        "flops": flops(_shapes(call)),
+        "flops": flops(layer_calls.shapes(call)),
         "ns": unit.took,
         "why": "" if unit.once is not None else unit.why,
         "site": [site.path, site.line] if site is not None else None,
