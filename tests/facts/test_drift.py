@@ -33,9 +33,10 @@ def model_of(run: Run, folder: Path) -> StepModel:
 def test_a_steady_machine_does_not_drift(tmp_path: Path) -> None:
     model = model_of(lab(10, 10, 10, 10), tmp_path)
     assert model.drift == pytest.approx(0.0, abs=1e-6)
-    saving = Interval(0.2, 0.3, 0.4)
-    promised = model.in_another_run(saving)
-    assert (promised.low, promised.mid, promised.high) == pytest.approx((0.2, 0.3, 0.4))
+    promised = model.in_another_run(Interval(0.2, 0.3, 0.4))
+    ends = (1 - 0.8 * 1.051, 0.3, 1 - 0.6 / 1.051)
+    assert (promised.low, promised.mid, promised.high) == pytest.approx(ends, abs=1e-3), "two runs always differ"
+    assert model.in_another_run(Interval.exact(0.0)) == Interval.exact(0.0)
 
 
 def test_the_step_is_measured_all_through_the_lab(tmp_path: Path) -> None:

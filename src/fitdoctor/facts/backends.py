@@ -9,10 +9,8 @@ from typing import Any
 
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import BETWEEN_RUNS
 from fitdoctor.model import Capture, Gap, Interval
-
-BETWEEN_RUNS = 0.05
-"""By how much two runs of the same script differ on a quiet machine: what a few runs cannot show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from fitdoctor.facts.device_use import DeviceUse
 from fitdoctor.facts.host_use import HostUse
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.training import Training
-from fitdoctor.facts.trials import Alone, Trials, alone, drift, work_alone
+from fitdoctor.facts.trials import BETWEEN_RUNS, Alone, Trials, alone, drift, work_alone
 from fitdoctor.model import PARTS, Capture, Change, Gap, Interval
 
 SMALLEST_PROVABLE = 0.005
@@ -134,7 +134,9 @@ class StepModel:
 
     def in_another_run(self, saving: Interval) -> Interval:
         """Return a saving as another run would show it: the machine will be faster or slower than it was now."""
-        factor = math.exp(self.drift)
+        if saving.high <= 0:
+            return saving
+        factor = math.exp(max(self.drift, BETWEEN_RUNS))
         low, high = 1 - (1 - saving.low) * factor, 1 - (1 - saving.high) / factor
         return Interval(min(low, saving.low), saving.mid, max(high, saving.high)).clip(0.0, 1.0)
 

@@ -16,6 +16,8 @@ CAPPED = "run it capped (without --whole): fitdoctor run SCRIPT"
 FEWEST_TIMES = 3
 SIGMA_OF_DISTANCE = 1.4826
 """The standard deviation of normal values, in medians of their distance from the middle."""
+BETWEEN_RUNS = 0.05
+"""By how much two runs of the same script differ even on a quiet machine: nothing measured in one of them shows it."""
 CALLBACKS_OFF = "callbacks off"
 REWRITTEN = "rewritten pipelines"
 """The lab's name for the experiment with changed tf.data pipelines."""
