@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help venv test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard clean
+.PHONY: help venv test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard bench-layers clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -63,6 +63,9 @@ bench-automatic: venv  ## fitdoctor.optimize on the input pairs of the corpus, a
 
 bench-shard: venv  ## small files to shards: throughput, memory, and the same result after kills
 	$(BIN)/python benchmarks/shard.py
+
+bench-layers: venv  ## whether layers timed one by one sum to the step, on four models and three backends
+	$(BIN)/python benchmarks/layer_sums.py
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
