@@ -28,7 +28,7 @@ class World:
         self.modules: list[Any] = []
         monkeypatch.setattr(bench, "time", self)
         monkeypatch.setattr(bench, "Snapshot", lambda model: self)
-        monkeypatch.setattr(bench, "Job", lambda *args, **kwargs: SimpleNamespace(block_seconds=0.25))
+        monkeypatch.setattr(bench, "Job", lambda *args, **kwargs: SimpleNamespace(block_seconds=0.25, results={}))
         monkeypatch.setattr(bench, "modules", lambda: iter(self.modules))
         self.bytes = 100
 
