@@ -29,7 +29,7 @@ print("the end")
 
 def run(doctor: Doctor, choice: str) -> tuple[dict[str, dict[str, object]], dict[str, object]]:
     script = doctor.script(SCRIPT.replace("CHOICE", choice))
-    ran = doctor.run("--backends", "--steps", "60", "--budget", "8", "--json", "report.json", str(script))
+    ran = doctor.run("--backends", "--steps", "200", "--budget", "8", "--json", "report.json", str(script))
     assert ran.code == 0, ran.err
     report = json.loads((doctor.work / "report.json").read_text())
     return {each["backend"]: each for each in ran.capture.meta["backends"]}, report

@@ -38,7 +38,7 @@ def test_a_resnet50_in_a_loop_of_its_own_is_not_compiled(doctor: Doctor) -> None
 @pytest.mark.framework
 @pytest.mark.slow
 def test_a_convolution_with_1024_filters_is_named_with_its_share(doctor: Doctor) -> None:
-    found = findings(doctor, "wide_convolution")
+    found = findings(doctor, "wide_convolution", budget=120)
     assert next(iter(found)) == "overwide-layer"
     assert found["overwide-layer"]["site"]["line"] == marked("wide_convolution")
     assert "1,024 filters" in found["overwide-layer"]["because"]

@@ -25,6 +25,8 @@ KNOWN = ("tensorflow", "jax", "torch")
 ROUNDS = 2
 NO_CHANCE = 1.5
 """A backend that took so many times as long is not run again."""
+FEWEST_STEPS = 200
+"""Steps to watch on each, where there is time: short ones vary a lot."""
 SECONDS = 20.0
 """How long each training is watched at most."""
 
@@ -42,7 +44,7 @@ def compare(options: Options, capture: Capture, progress: Callable[[str], None])
     if not others:
         return []
     again = replace(
-        options, lab=False, silent=True, capture=None, steps=max(1, facts.get(Training).steps),
+        options, lab=False, silent=True, capture=None, steps=max(FEWEST_STEPS, facts.get(Training).steps),
         budget=min(options.budget, SECONDS),
     )  # fmt: skip
     found: dict[str, dict[str, Any]] = {name: {"backend": name, "rounds": []} for name in (own, *others)}

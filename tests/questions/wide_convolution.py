@@ -23,4 +23,4 @@ model = keras.Sequential(
     ]
 )
 model.compile("adam", "sparse_categorical_crossentropy")
-model.fit(x, y, batch_size=16, epochs=20, verbose=2)
+model.fit(x, y, batch_size=8, epochs=10, verbose=2)

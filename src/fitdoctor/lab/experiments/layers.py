@@ -31,7 +31,7 @@ FELT = 0.02
 """Something cheaper in the place of a layer is tried where the layer takes more than this share of the step."""
 _SHORT_NS = 2e6
 """Shorter steps are launching more than layers."""
-_PLAUSIBLE = 1.0
+_PLAUSIBLE = 6.0
 """Worth of it where a layer hands its numbers to Python, or is far wider than all others."""
 _STANDS_OUT = ("flattened", "embeddings", "recurrent", "activations")
 _MOST_ON_JAX = 60

@@ -11,9 +11,9 @@ numbers travel both ways.
 The lab ran the layer alone on the very inputs it gets, forward and backward as in the step, and looked some hundred
 times a second whether Python of yours ran, on any thread: in a compiled layer only such a function does.  On torch,
 whose layers run op by op, only lines that call NumPy on the layer's inputs count.  In turns with it the lab timed one
-pass of the framework's own over the same numbers (a multiplication and an addition).  What the function would take as
-operations of the framework is not known, so the saving is a range: as much as one such pass at best, ten in the middle,
-thirty at worst.
+pass of the framework's own over the same numbers (a multiplication and an addition, without what launching it takes).
+What the function would take as operations of the framework is not known, so the saving is a range: as much as one such
+pass at best, ten in the middle, thirty at worst.
 
 ## What to do
 
@@ -43,6 +43,7 @@ from typing import Any
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.layers import EXPERIMENT, LayerCost, Layers, measured, outline
+from fitdoctor.facts.layers import TRIAL as LAYERS
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -53,6 +54,8 @@ from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 TRIAL = "one pass of the framework"
 PASSES = (30, 10, 1)
 """How many passes over the numbers the framework's own operations may need: at worst, in the middle, at best."""
+LEAST_PASS = 0.05
+"""Share of the time of one pass, launched by itself, that is surely the pass."""
 _CALLBACKS = frozenset(
     {"tensorflow.numpy_function", "tensorflow.py_function", "jax.pure_callback", "jax.experimental.io_callback"}
 )
@@ -178,6 +181,8 @@ def _judged(
         lines = [each for each in lines if any(_led(site, each) for site in hosts)]
     share = min(1.0, sum(float(each["share"]) for each in lines))
     alone, one_pass = statistics.median(trial.baseline_ns) / 1e9, statistics.median(trial.changed_ns) / 1e9
+    # Inside the step nothing is launched for a pass.
+    one_pass = max(LEAST_PASS * one_pass, one_pass - _launch_s(trials))
     host = share * alone
     low, mid, high = ((host - passes * one_pass) * here.count for passes in PASSES)
     if mid <= 0:
@@ -216,6 +221,12 @@ def _trial(trials: Trials, here: LayerCost, name: str) -> Trial | None:
     if here.seconds is None:
         raise MissingEvidence(Gap(f"the time of {name}", here.why, "give it more time with --budget"))
     return None
+
+
+def _launch_s(trials: Trials) -> float:
+    """Return the seconds that calling anything compiled takes by itself."""
+    found = [float(trial.detail.get("launch_ns") or 0.0) for trial in trials.trials if trial.name == LAYERS]
+    return found[0] / 1e9 if found else 0.0
 
 
 def _classes(source: SourceTree | None, kind: str) -> list[tuple[SourceFile, ast.ClassDef]]:
