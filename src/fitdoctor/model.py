@@ -454,6 +454,33 @@ class Ceiling:
     bound: str
 
 
+Verdict = Literal["PROVED", "NO_EFFECT", "REFUTED", "INCONCLUSIVE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Two versions of a training against each other, in fresh processes, in turns."""
+
+    schedule: tuple[str, ...]
+    """Which version ran when: "before" or "after"."""
+    before_s: Interval
+    after_s: Interval
+    """Seconds of the whole training, as the user would run it."""
+    before_ms: Interval
+    after_ms: Interval
+    """Milliseconds of a steady step."""
+    speedup: Interval
+    """Of the whole training: before over after, run beside run."""
+    learning: str
+    """identical, within rounding, alike, different, or not compared"""
+    losses: tuple[tuple[float, ...], tuple[float, ...]]
+    """What both had come to, run by run."""
+    verdict: Verdict
+    because: str
+    predicted: Interval | None = None
+    rules: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The whole answer: rendered, never computed, by `report/`."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fitdoctor.model import Capture, Report, Site
+from fitdoctor.model import Capture, Proof, Report, Site
 
 if TYPE_CHECKING:
     from fitdoctor.capture.launch import Options
@@ -56,6 +56,30 @@ def try_backends(options: Options, path: str | os.PathLike[str], progress: Calla
     writer = store.Writer.reopen(path)
     writer.meta({"backends": found})
     writer.seal()
+
+
+def prove_scripts(
+    before: str,
+    after: str,
+    *,
+    args: tuple[str, ...] = (),
+    steps: int | None = None,
+    budget: float = 600.0,
+    may_change: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Proof:
+    """Proof: run two versions of a script in turns, each time in a fresh process."""
+    import functools
+
+    from fitdoctor.capture.cap import DEFAULT_STEPS
+    from fitdoctor.capture.launch import Options
+    from fitdoctor.proof import runs
+    from fitdoctor.proof.prove import prove
+
+    # As many steps in both: what they have learnt by then can be compared.
+    options = [Options(target=each, args=args, steps=steps or DEFAULT_STEPS) for each in (before, after)]
+    versions = [functools.partial(runs.once, each) for each in options]
+    return prove(*versions, seconds=budget, may_change=may_change, tell=tell)
 
 
 def source_lines(capture: Capture) -> SourceOf:

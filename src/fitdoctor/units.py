@@ -73,6 +73,15 @@ def times(interval: Interval) -> str:
     return f"{interval.mid:.1f}× ({interval.low:.1f} to {interval.high:.1f})"
 
 
+def times_exact(interval: Interval) -> str:
+    """Format a speed-up that was measured: ``1.84 (1.52 to 2.11) times``.
+
+    >>> times_exact(Interval(1.52, 1.84, 2.11))
+    '1.84 (1.52 to 2.11) times'
+    """
+    return f"{interval.mid:.2f} ({interval.low:.2f} to {interval.high:.2f}) times"
+
+
 def size(count: float) -> str:
     """Format a number of bytes: ``1.5 GiB``.
 

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
 
-def _steps(text: str) -> int:
+def whole_number(text: str) -> int:
+    """Read a number of steps."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of steps above zero, found {text!r}")
     return int(text)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Read a number of seconds."""
     try:
         value = float(text)
     except ValueError:
@@ -40,12 +42,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--whole": _FLAG | {"help": "only observe: let the script run to its end, and save what it saves"},
     "--steps": {
         "metavar": "N",
-        "type": _steps,
+        "type": whole_number,
         "help": "stop after N steady steps (default: when they suffice)",
     },
     "--budget": {
         "metavar": "S",
-        "type": _seconds,
+        "type": seconds,
         "help": "take S seconds: to watch the training, and to experiment with it afterwards (default: 60)",
     },
     "--backends": _FLAG | {"help": "also run the script on the other Keras backends that are installed, and compare"},
@@ -106,9 +108,14 @@ def _target(rest: Sequence[str], command: str) -> tuple[str, bool, tuple[str, ..
         if not words:
             raise UsageError("expected a module after -m", do=f"for example: fitdoctor {command} -m package.train")
         return words[0], True, tuple(words[1:])
-    if not os.path.exists(first):
-        raise UsageError(f"expected a script, found no file {first!r}", do=_nearest_script(first))
-    return first, False, tuple(others)
+    return script(first), False, tuple(others)
+
+
+def script(name: str) -> str:
+    """Return the name of a script that is there."""
+    if not os.path.exists(name):
+        raise UsageError(f"expected a script, found no file {name!r}", do=_nearest_script(name))
+    return name
 
 
 def _nearest_script(name: str) -> str:

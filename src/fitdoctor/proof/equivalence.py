@@ -1,0 +1,60 @@
+"""Whether both versions learn the same, by the loss that each had come to after as many steps."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ROUNDING = 1e-3
+"""Losses that differ by no more than this share are the same but for rounding: another order of additions, XLA."""
+ALIKE = 3.0
+"""Means that differ by no more than so many standard errors are those of runs that differ by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What the losses say."""
+
+    kind: str
+    """identical, within rounding, alike, different, or not compared"""
+    because: str
+    before: tuple[float, ...] = ()
+    after: tuple[float, ...] = ()
+
+
+def compare(before: Sequence[Mapping[str, Any] | None], after: Sequence[Mapping[str, Any] | None]) -> Learning:
+    """Compare what each run had come to: its loss, in which epoch, after how many steps."""
+    every = [*before, *after]
+    if any(each is None for each in every):
+        return Learning("not compared", "a run did not tell its loss: only fit keeps it")
+    places = {(each["epoch"], each["step"]) for each in every if each is not None}
+    one, other = ([float(each["loss"]) for each in runs if each is not None] for runs in (before, after))
+    if len(places) > 1:
+        told = ", ".join(f"epoch {epoch + 1} step {step}" for epoch, step in sorted(places))
+        return Learning("not compared", f"the runs did not stop at the same step ({told})", tuple(one), tuple(other))
+    if not all(map(math.isfinite, (*one, *other))):
+        why = "a loss is not a number"
+        return Learning("different" if all(map(math.isfinite, one)) else "not compared", why, tuple(one), tuple(other))
+    return Learning(*_judged(one, other), tuple(one), tuple(other))
+
+
+def _judged(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
+    if len({*one, *other}) == 1:
+        return "identical", f"all runs came to a loss of {one[0]:.6g}, bit for bit"
+    here, there = statistics.fmean(one), statistics.fmean(other)
+    apart = abs(here - there) / max(abs(here), abs(there), 1e-12)
+    told = f"{here:.6g} before, {there:.6g} after"
+    if apart <= ROUNDING:
+        return "within rounding", f"losses differ by {apart:.1g} of their size ({told})"
+    spread = [_variance(values) for values in (one, other)]
+    error = math.sqrt(sum(variance / len(values) for variance, values in zip(spread, (one, other), strict=True)))
+    if error > 0 and abs(here - there) <= ALIKE * error:
+        return "alike", f"losses differ by chance from run to run, and no more between the versions ({told})"
+    return "different", f"losses are others: {told}"
+
+
+def _variance(values: Sequence[float]) -> float:
+    return statistics.variance(values) if len(values) > 1 else 0.0

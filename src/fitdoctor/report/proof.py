@@ -1,0 +1,53 @@
+"""A proof as a person reads it, and as data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from fitdoctor import units
+from fitdoctor.model import Proof
+
+
+def text(proof: Proof) -> str:
+    """Return a proof in a few lines."""
+    count = len(proof.schedule) // 2
+    return "\n".join(
+        [
+            f"{proof.verdict}: {proof.because}.",
+            "",
+            f"  the training  {units.duration_range(proof.before_s)} before, "
+            f"{units.duration_range(proof.after_s)} after",
+            f"  a step        {units.duration_range(proof.before_ms.scale(1e-3))} before, "
+            f"{units.duration_range(proof.after_ms.scale(1e-3))} after",
+            f"  learning      {proof.learning}",
+            f"  measured      {count} pairs of fresh processes in turns, after one run of each to warm up; the "
+            "training without imports and set-up, projected to its end",
+        ]
+    )
+
+
+def data(proof: Proof) -> dict[str, Any]:
+    """Return a proof as `fitdoctor.report/1` has it."""
+    return {
+        "rules": list(proof.rules),
+        "before_ms": asdict(proof.before_ms),
+        "after_ms": asdict(proof.after_ms),
+        "speedup": asdict(proof.speedup),
+        "predicted": asdict(proof.predicted) if proof.predicted is not None else None,
+        "equivalence": {"kind": proof.learning, "losses": [list(each) for each in proof.losses]},
+        "verdict": proof.verdict,
+    }
+
+
+def dumps(proof: Proof) -> str:
+    """Return it as JSON, with what the report has no place for."""
+    more = {
+        "schema": "fitdoctor.proof/1",
+        "because": proof.because,
+        "schedule": list(proof.schedule),
+        "before_s": asdict(proof.before_s),
+        "after_s": asdict(proof.after_s),
+    }
+    return json.dumps({**more, **data(proof)}, indent=2) + "\n"

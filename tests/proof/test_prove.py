@@ -1,0 +1,161 @@
+"""The logic of a proof, with runs and a clock that are made up; and one real proof."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from fitdoctor.model import Interval
+from fitdoctor.proof.equivalence import Learning
+from fitdoctor.proof.prove import FEWEST_PAIRS, MOST_PAIRS, prove
+from fitdoctor.proof.runs import Run
+from fitdoctor.proof.verdict import judge
+from fitdoctor.report import proof as rendered
+from tests.conftest import Doctor
+
+SAME = Learning("identical", "all runs came to a loss of 0.5")
+
+
+class World:
+    """Runs that take a made-up time, on a clock that they move."""
+
+    def __init__(self, noise: float, seed: int = 0) -> None:
+        self.now, self.order = 0.0, list[str]()
+        self._noise, self._random = noise, random.Random(seed)
+
+    def version(self, name: str, seconds: float, loss: float = 0.5) -> Callable[[], Run]:
+        def once() -> Run:
+            took = seconds * self._random.lognormvariate(0, self._noise)
+            self.now += 10.0
+            self.order.append(name)
+            return Run(took, took / 100, {"loss": loss, "epoch": 0, "step": 100})
+
+        return once
+
+
+def proved(world: World, before: float, after: float, loss: float = 0.5, budget: float = 1e6, **more: bool):
+    return prove(
+        world.version("before", before),
+        world.version("after", after, loss),
+        seconds=budget,
+        clock=lambda: world.now,
+        **more,
+    )
+
+
+def test_twice_as_fast() -> None:
+    world = World(0.02)
+    found = proved(world, 20.0, 10.0)
+    assert found.verdict == "PROVED"
+    assert found.speedup.low < 2 < found.speedup.high
+    assert found.learning == "identical"
+    assert len(found.schedule) == 2 * FEWEST_PAIRS, "that much is clear after a few"
+    assert world.order[:6] == ["before", "after", "before", "after", "after", "before"], "warmed up, then in turns"
+    assert found.schedule == tuple(world.order[2:])
+
+
+def test_the_same_against_itself_has_no_effect() -> None:
+    verdicts = [proved(World(0.02, seed), 20.0, 20.0).verdict for seed in range(100)]
+    assert verdicts.count("NO_EFFECT") >= 95, verdicts
+
+
+def test_slower_is_refuted() -> None:
+    assert proved(World(0.02), 10.0, 13.0).verdict == "REFUTED"
+
+
+def test_a_noisy_machine_cannot_tell_little() -> None:
+    found = proved(World(0.5), 20.0, 19.0)
+    assert found.verdict == "INCONCLUSIVE"
+    assert len(found.schedule) == 2 * MOST_PAIRS
+    assert "--budget" in found.because
+
+
+def test_what_learns_something_else_is_refuted_however_fast() -> None:
+    found = proved(World(0.02), 20.0, 5.0, loss=0.9)
+    assert (found.verdict, found.learning) == ("REFUTED", "different")
+    assert "does not learn the same" in found.because
+    allowed = proved(World(0.02), 20.0, 5.0, loss=0.9, may_change=True)
+    assert (allowed.verdict, allowed.learning) == ("PROVED", "different")
+
+
+def test_a_short_budget_ends_it() -> None:
+    world = World(0.3)
+    found = proved(world, 20.0, 19.0, budget=90.0)
+    assert 2 <= len(found.schedule) // 2 <= FEWEST_PAIRS
+    assert world.now <= 110.0
+
+
+@pytest.mark.parametrize(
+    ("speedup", "width", "verdict"),
+    [
+        (Interval(1.2, 1.3, 1.4), 0.08, "PROVED"),
+        (Interval(1.005, 1.02, 1.03), 0.01, "NO_EFFECT"),
+        (Interval(0.97, 1.0, 1.03), 0.03, "NO_EFFECT"),
+        (Interval(0.8, 1.1, 1.5), 0.35, "INCONCLUSIVE"),
+        (Interval(0.8, 0.9, 0.95), 0.08, "REFUTED"),
+    ],
+)
+def test_verdicts(speedup: Interval, width: float, verdict: str) -> None:
+    assert judge(speedup, width, SAME, may_change=False)[0] == verdict
+
+
+def test_it_is_told_with_its_intervals() -> None:
+    found = proved(World(0.02), 20.0, 10.0)
+    text = rendered.text(found)
+    assert text.startswith("PROVED: the training is ")
+    assert "4 pairs of fresh processes" in text
+    told = json.loads(rendered.dumps(found))
+    assert told["verdict"] == "PROVED"
+    assert set(told["speedup"]) == {"low", "mid", "high"}
+
+
+SCRIPT = """
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).standard_normal((8192, 16)).astype("float32")
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse", run_eagerly=EAGERLY)
+model.fit(x, x[:, :1], batch_size=32, epochs=20, shuffle=False, verbose=0)
+"""
+
+
+@pytest.mark.framework
+@pytest.mark.slow
+def test_a_real_proof(doctor: Doctor) -> None:
+    for name, eagerly in (("before", "True"), ("after", "False")):
+        doctor.script(SCRIPT.replace("EAGERLY", eagerly), f"{name}.py")
+    done = doctor.plain(
+        *(
+            "-m",
+            "fitdoctor",
+            "prove",
+            "--budget",
+            "60",
+            "--steps",
+            "50",
+            "--json",
+            "proof.json",
+            "before.py",
+            "after.py",
+        ),
+        backend="tensorflow",
+        timeout=400,
+    )
+    found = json.loads((doctor.work / "proof.json").read_text())
+    assert done.code == 0, done.err
+    assert found["verdict"] == "PROVED"
+    assert found["speedup"]["low"] > 2, "op by op such a step takes several times as long"
+    assert found["equivalence"]["kind"] in ("identical", "within rounding")
+    assert "PROVED" in done.out
+
+
+def test_a_script_that_is_not_there(doctor: Doctor) -> None:
+    doctor.script("print()", "there.py")
+    done = doctor.plain("-m", "fitdoctor", "prove", "there.py", "ther.py")
+    assert done.code == 2
+    assert "did you mean `there.py`?" in done.err
