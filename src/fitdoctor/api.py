@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fitdoctor.errors import FitdoctorError, UsageError
-from fitdoctor.model import Report
+from fitdoctor.model import Proof, Report
 
 if TYPE_CHECKING:
     from fitdoctor.capture.session import Session
@@ -215,6 +215,27 @@ def diagnose(capture: str | os.PathLike[str]) -> Report:
     return pipeline.diagnose_file(capture)
 
 
+def prove(
+    before: str | os.PathLike[str],
+    after: str | os.PathLike[str],
+    *args: str,
+    steps: int | None = None,
+    budget: float = 600.0,
+    may_change: bool = False,
+) -> Proof:
+    """Run two versions of a script in turns, as `fitdoctor prove` does, and return what that shows.
+
+    ::
+
+        proof = fitdoctor.prove("train.py", "train_faster.py")
+        print(proof.verdict, proof.speedup)
+    """
+    from fitdoctor import pipeline
+
+    scripts = [os.fspath(each) for each in (before, after)]
+    return pipeline.prove_scripts(*scripts, args=args, steps=steps, budget=budget, may_change=may_change)
+
+
 def optimize(
     dataset: Any,
     *,
@@ -255,4 +276,4 @@ def optimize(
     )
 
 
-__all__ = ["Watch", "diagnose", "optimize", "run", "steps", "watch"]
+__all__ = ["Watch", "diagnose", "optimize", "prove", "run", "steps", "watch"]
