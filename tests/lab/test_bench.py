@@ -195,3 +195,36 @@ def test_an_interrupt_ends_the_lab_and_puts_everything_back(world: World) -> Non
     with pytest.raises(KeyboardInterrupt):
         world.run(60)
     assert world.restored >= 2
+
+
+def test_what_a_comparison_holds_ends_with_it_also_when_it_fails(world: World) -> None:
+    ended: list[str] = []
+
+    def fails() -> float:
+        raise CannotRun("the data is used up")
+
+    def comparisons(job: Any, seen: Any) -> Iterator[bench.Comparison]:
+        for name, changed in (("fine", lambda: 5.0), ("broken", fails)):
+            yield bench.Comparison(name, changed, lambda: 10.0, late=lambda name=name: ended.append(name) or {})
+
+    world.modules.append(SimpleNamespace(NAME="holds", worth=lambda seen: 1.0, comparisons=comparisons))
+    recorder = world.run(60)
+    assert ended == ["fine", "broken"]
+    assert [what for what, _ in recorder._gaps] == ["experiment: holds"]
+
+
+def test_offers_are_rehearsed_right_after_the_last_of_them(world: World) -> None:
+    for name, worth in (("first", 9.0), ("offering", 1.0), ("rehearsing", 8.0), ("last", 0.5)):
+        world.experiment(name, worth, takes=0.1)
+    world.modules[1].OFFERS = True
+    world.modules[2].AFTER_OFFERS = True
+    world.run(60)
+    assert list(dict.fromkeys(world.order)) == ["first", "offering", "rehearsing", "last"]
+
+
+def test_nothing_is_rehearsed_where_nothing_is_offered(world: World) -> None:
+    world.experiment("plain", 1.0)
+    world.experiment("rehearsing", 8.0)
+    world.modules[1].AFTER_OFFERS = True
+    world.run(60)
+    assert set(world.order) == {"plain"}

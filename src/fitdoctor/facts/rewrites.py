@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts.step_model import StepModel
+from fitdoctor.facts.step_model import StepModel, input_change
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Interval, Site, Trial
 
@@ -49,7 +49,7 @@ def gains(trials: Trials, model: StepModel, rule: str) -> list[Gain]:
     found = []
     for ratio, trial in trials.rewritten(rule):
         if ratio.high < 1:
-            change = believed(trials, trial.name, Change("input", ratio.clip(0.0, 1.0)))
+            change = believed(trials, trial.name, input_change(ratio.clip(0.0, 1.0)))
             found.append(Gain(ratio, model.with_change(change).saving(), change, trial))
     return found
 

@@ -196,8 +196,9 @@ def stays(ratio: Interval, seconds: float, whole: float) -> Interval:
 def input_change(remaining: Interval) -> Change:
     """Return the change after which so much of the input's time stays.
 
-    Between epochs the first batch is made, and Python that makes batches keeps the training thread from the GIL.  How
-    much of that time is the input's is not known: none of it, all of it, in the middle half.
+    Between epochs the first batch is made and the old iterator torn down, with all that it had under way; and Python
+    that makes batches keeps the training thread from the GIL.  How much of that time is the input's is not known: none
+    of it, all of it, in the middle half.
     """
     return Change("input", remaining, also=(Change("between epochs", stays(remaining, 0.0, 1.0)),))
 

@@ -207,6 +207,25 @@ def _as_gap(recorder: Recorder, name: str) -> Iterator[None]:
 
 def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: float) -> float | None:
     """Run both in turns and write it down; return the middle of changed over baseline."""
+    try:
+        before, after, cores = _in_turns(comparison, deadline)
+    except BaseException:
+        # What it holds (workers, iterators, generators to be put back) ends with it all the same.
+        with contextlib.suppress(Exception):
+            _late(comparison)
+        raise
+    detail = {"unit": "ns per step", **cores, **comparison.detail, **_late(comparison)}
+    row = (comparison.name, call.id, json.dumps(before), json.dumps(after), json.dumps(detail))
+    recorder.add("trials", row)
+    return statistics.median(b / a for a, b in zip(before, after, strict=True)) if before else None
+
+
+def _late(comparison: Comparison) -> dict[str, Any]:
+    return comparison.late() if comparison.late is not None else {}
+
+
+def _in_turns(comparison: Comparison, deadline: float) -> tuple[list[float], list[float], dict[str, float]]:
+    """Return what the baseline and the changed took, block by block, and how many cores the latter kept busy."""
     before: list[float] = []
     after: list[float] = []
     wall = cpu = 0
@@ -226,11 +245,7 @@ def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: fl
         needed = now - begun if len(after) > 1 else 0.0
         if now + needed >= deadline or (len(after) >= FEWEST_PAIRS and _spread(before, after) < TIGHT):
             break
-    late = comparison.late() if comparison.late is not None else {}
-    detail = {"unit": "ns per step", **({"cores": cpu / wall} if wall else {}), **comparison.detail, **late}
-    row = (comparison.name, call.id, json.dumps(before), json.dumps(after), json.dumps(detail))
-    recorder.add("trials", row)
-    return statistics.median(b / a for a, b in zip(before, after, strict=True)) if before else None
+    return before, after, {"cores": cpu / wall} if wall else {}
 
 
 def _spread(before: list[float], after: list[float]) -> float:

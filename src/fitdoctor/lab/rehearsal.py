@@ -139,11 +139,13 @@ class Steps:
         self._put_back = taken(x)
         self._adapter = job._adapter(x, **given)
         self._begin: Callable[[], Any] = job._epochs(self._adapter)
-        self._batches = iter(self._begin())
+        self.batches: Any = None
 
     def block(self) -> float:
         """Train for a while."""
         job = self._job
+        if self.batches is None:
+            self.anew()
         with job._as(BARE) as timer:
             feeding = _Feeding(self, timer.function)
             job.model.train_function = feeding.run
@@ -154,11 +156,11 @@ class Steps:
     def anew(self) -> None:
         """Begin the data anew."""
         end_workers(self._adapter)
-        self._batches = iter(self._begin())
+        self.batches = iter(self._begin())
 
     def end(self) -> None:
         """End the workers, and put the generators back that the data drew from."""
-        self._batches = iter(())
+        self.batches = None
         end_workers(self._adapter)
         self._put_back()
 
@@ -201,7 +203,7 @@ class _Feeding:
         return result
 
     def _fed(self, args: tuple[Any, ...]) -> Any:
-        batches = self._of._batches
+        batches = self._of.batches
         if not isinstance(args[-1], list):
             # TensorFlow and JAX pull the batches themselves.
             return self._function(*args[:-1], batches)

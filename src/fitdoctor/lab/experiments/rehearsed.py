@@ -35,12 +35,10 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         return
     epoch = epoch_seconds(job, seen.step_ns)
     whole, block = epoch is not None, block_seconds(seen.step_ns, epoch)
-    as_is = rehearsal(job, whole=whole)
-    for place, offer in enumerate(chosen):
-        changed = rehearsal(job, whole=whole, **offer.given(whole))
-        ends = [changed, as_is] if place == len(chosen) - 1 else [changed]
+    for offer in chosen:
+        as_is, changed = rehearsal(job, whole=whole), rehearsal(job, whole=whole, **offer.given(whole))
         detail = {"unit": "ns per trained step", "whole": whole, "rehearses": offer.name}
-        late = _end(ends, offer)
+        late = _end([changed, as_is], offer)
         yield Comparison(f"rehearsed: {offer.name}", changed.block, as_is.block, detail, late, block_seconds=block)
 
 
