@@ -121,6 +121,16 @@ class StepModel:
         more = sorted(max(0.0, alone - now / each) if instead else alone * each for each in times)
         return Change("work", ratio.clip(0.0, 1.0), once=Interval(*more))
 
+    def without_python_beside(self) -> tuple[Change, ...]:
+        """Return what becomes of the step's own work once Python no longer holds the GIL beside it.
+
+        Alone it is shorter; how much of the difference is the GIL's is not known: none of it, all of it, in the middle
+        half.  Where batches are prepared ahead the model of both sides says it already.
+        """
+        if self.works_ahead or self.work_alone is None or self._work <= self.work_alone.seconds.mid:
+            return ()
+        return (Change("work", stays(Interval.exact(self.work_alone.seconds.mid / self._work), 0.0, 1.0)),)
+
     @property
     def _work(self) -> float:
         return sum(self.parts[part].mid for part in _WORK)
@@ -193,14 +203,14 @@ def stays(ratio: Interval, seconds: float, whole: float) -> Interval:
     return Interval(*(1 - share * (1 - each) for share, each in pairs)).clip(0.0, 1.0)
 
 
-def input_change(remaining: Interval) -> Change:
+def input_change(remaining: Interval, *also: Change) -> Change:
     """Return the change after which so much of the input's time stays.
 
     Between epochs the first batch is made and the old iterator torn down, with all that it had under way; and Python
     that makes batches keeps the training thread from the GIL.  How much of that time is the input's is not known: none
     of it, all of it, in the middle half.
     """
-    return Change("input", remaining, also=(Change("between epochs", stays(remaining, 0.0, 1.0)),))
+    return Change("input", remaining, also=(Change("between epochs", stays(remaining, 0.0, 1.0)), *also))
 
 
 # --- what-ifs -----------------------------------------------------------------------------------------

@@ -49,8 +49,9 @@ from fitdoctor import units
 from fitdoctor.facts.loader import EXPERIMENT, HOT_LINES, HotLoop, Loader
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel, input_change
+from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Cost, Fix, Interval, Site
+from fitdoctor.model import Change, Cost, Fix, Interval, Site
 from fitdoctor.rules import Clear, Verdict
 
 _MOSTLY = 0.5
@@ -126,7 +127,7 @@ def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def measure(loader: Loader, trials: Trials, model: StepModel) -> Verdict:
+def measure(training: Training, loader: Loader, trials: Trials, model: StepModel) -> Verdict:
     """Weigh the loops over arrays by what they take of a batch."""
     model.need("input")
     if model.share("input").high <= model.noise:
@@ -143,14 +144,16 @@ def measure(loader: Loader, trials: Trials, model: StepModel) -> Verdict:
         most = loops[0]
         what = "goes over no arrays" if not most.arrays else "spends its time in the calls it makes"
         return Clear(f"the loop at {most.site} takes {units.percent(most.share)} of a batch and {what}")
-    return [_cost(each, seconds, model) for each in accused]
+    # Only TensorFlow makes batches on a thread of its own, beside the step.
+    beside = model.without_python_beside() if training.backend == "tensorflow" else ()
+    return [_cost(each, seconds, model, beside) for each in accused]
 
 
-def _cost(loop: HotLoop, seconds: float, model: StepModel) -> Cost:
+def _cost(loop: HotLoop, seconds: float, model: StepModel, beside: tuple[Change, ...]) -> Cost:
     middle = min(loop.share, max(loop.python_s, loop.small_s) / seconds)
     # What an operation on a tiny array takes at least is a floor for those on arrays; some may be on single numbers.
     least = min(loop.share, max(loop.python_s, loop.small_s / 2) / seconds)
-    change = input_change(Interval(1 - loop.share, 1 - middle, 1 - least))
+    change = input_change(Interval(1 - loop.share, 1 - middle, 1 - least), *beside)
     return Cost(
         saving=model.with_change(change).saving(),
         because=(
