@@ -132,7 +132,8 @@ def measure(pipeline: InputPipeline, model: StepModel, trials: Trials | None) ->
     if model.works_ahead:
         return Clear("nothing in the pipeline works ahead, yet input passes while the step computes")
     change = Change("input", Interval.exact(1.0), overlap=True)
-    if trials is not None:
+    # A rehearsal says how much; whether there is anything to overlap, what each side takes in the run says.
+    if trials is not None and model.with_change(change).saving().low > model.noise:
         change = believed(trials, REWRITE, change)
     after = model.with_change(change)
     if pipeline.operators is None and after.saving().high > model.noise:
