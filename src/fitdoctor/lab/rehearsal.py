@@ -94,7 +94,6 @@ class Epochs:
 
         with self._job._as(BARE) as timer:
             function = timer.function
-
             begun = time.monotonic()
 
             def run(*args: Any) -> Any:
