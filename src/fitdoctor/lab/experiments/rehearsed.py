@@ -22,10 +22,7 @@ def worth(seen: Seen) -> float:
     """Weigh trainings that wait for their data, or begin many epochs."""
     if seen.info.get("adapter") not in _ADAPTERS:
         return 0.0
-    # TensorFlow fetches inside its train function: how long it waits there is not known yet.
-    inside = seen.info.get("backend") == "tensorflow"
-    felt = inside or seen.shares["fetch"] > FELT or seen.shares["between epochs"] > FELT
-    return 9.0 if felt else 0.0
+    return 9.0 if seen.shares["fetch"] > FELT or seen.shares["between epochs"] > FELT else 0.0
 
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
