@@ -35,6 +35,7 @@ import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -83,6 +84,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     each = statistics.median(trial.baseline_ns) / 1e9
     remaining = model.stays_of_call(ratio, each) if training.kind == "loop" else ratio
     change = model.change_by_compiling(remaining, trial.detail.get("compile_s"), instead=False)
+    if training.kind == "fit":
+        change = believed(trials, trial.name, change)
     if ratio.mid >= 1:
         return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
     gain = units.percent_range(ratio)
