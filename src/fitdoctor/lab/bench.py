@@ -95,7 +95,7 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
         module = todo[0]
         tell(f"experiment {len(done) + 1} of {len(done) + len(todo)}: {module.NAME}")
         try:
-            _one(recorder, call, job, seen, module, time.monotonic() + left * _share(todo, seen))
+            _one(recorder, call, job, seen, module, time.monotonic() + left * _share(todo, seen), deadline)
         finally:
             snapshot.restore()
         done.append(module)
@@ -127,7 +127,11 @@ def _share(todo: list[Any], seen: Seen) -> float:
     return weights[0] / sum(weights)
 
 
-def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float) -> None:
+def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float, last: float) -> None:
+    """Run an experiment until its `deadline`; what could not even be begun by then may go on, not beyond the `last`.
+
+    Those that follow could change less: they get the time that this one leaves.
+    """
     job.until = deadline
     with _as_gap(recorder, module.NAME):
         found = list(module.comparisons(job, seen))
@@ -138,10 +142,13 @@ def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadl
         for place, comparison in enumerate(comparisons):
             if comparison.pointless is not None and comparison.pointless():
                 continue
+            needed = _PAIRS_EXPECTED * (comparison.block_seconds or job.block_seconds)
             left = deadline - time.monotonic()
-            if left < _PAIRS_EXPECTED * (comparison.block_seconds or job.block_seconds):
+            if left < needed:
+                left = min(needed, last - time.monotonic())
+            if left < needed:
                 raise CannotRun("the budget was used up before it was complete", do="give it more time with --budget")
-            until = time.monotonic() + left / (len(comparisons) - place)
+            until = time.monotonic() + max(needed, left / (len(comparisons) - place))
             job.results[comparison.name] = _compare(recorder, call, comparison, until)
 
 
