@@ -38,7 +38,7 @@ def main():
     )
     model.compile("adam", "binary_crossentropy")
     start = time.perf_counter()
-    model.fit(x, y, batch_size=BATCH, epochs=10, verbose=2)
+    model.fit(x, y, batch_size=BATCH, epochs=4, verbose=2)
     print(f"trained in {time.perf_counter() - start:.2f} s")
 
 
