@@ -19,7 +19,7 @@ class CannotEdit(Exception):  # noqa: N818 - the name says what was found
     """No sure edit exists; says why, in words that follow "because"."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Splice:
     """Put other bytes in the place of these; an insertion where both ends are one."""
 
@@ -52,7 +52,8 @@ class Document:
 
     def spliced(self, splices: Iterable[Splice]) -> Document:
         """Carry splices out; the result must be Python still."""
-        ordered = sorted(splices)
+        # In the order given where several stand at one place.
+        ordered = sorted(splices, key=lambda each: (each.start, each.end))
         text, end = b"", 0
         for each in ordered:
             if each.start < end:

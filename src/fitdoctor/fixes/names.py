@@ -37,6 +37,10 @@ def spelled(code: str, text: bytes, line: int | None) -> tuple[str, tuple[str, .
 
 def _through(name: str, known: dict[str, str]) -> str | None:
     best: tuple[int, str] | None = None
+    # TensorFlow has a Keras of its own, for files that import no other.
+    through = {f"{alias}.keras": "keras" for alias, what in known.items() if what == "tensorflow"}
+    if not any(what.partition(".")[0] == "keras" for what in known.values()):
+        known = known | through
     for alias, what in known.items():
         if name == what or name.startswith(f"{what}."):
             candidate = (len(what), alias + name[len(what) :])

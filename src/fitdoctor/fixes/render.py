@@ -49,9 +49,10 @@ def one(document: Document, edit: Edit) -> Document:
     if not splices:
         return document
     if needed:
-        before = min(each.start for each in splices)
-        for statement in dict.fromkeys(needed):
-            splices += statements.inserted(Syntax(document), statement, before=before, apart=False)
+        syntax, before = Syntax(document), None if isinstance(edit, Insert) else min(each.start for each in splices)
+        missing = dict.fromkeys(needed)
+        imports = [each for new in missing for each in statements.imported(syntax, new, before)]
+        splices = [*imports, *splices]
     return document.spliced(splices)
 
 

@@ -67,6 +67,8 @@ def listed(edit: Listed, syntax: Syntax, at: int, item: str) -> list[Splice]:
         return [Splice(*_value(syntax, found), f"[{item}]".encode())]
     if not isinstance(value, cst.List) or value.lpar:
         raise CannotEdit(f"its {edit.argument} are not written there as a list")
+    if any(syntax.text(each.value) == item.encode() for each in value.elements):
+        return []
     span = syntax.span(value)
     inside = Span(span.start + 1, span.end - 1)
     return _added(syntax, inside, [syntax.whole(each.value) for each in value.elements], _comma(value.elements), [item])
@@ -159,17 +161,18 @@ def _without(syntax: Syntax, call: cst.Call, argument: cst.Arg, dropped: Sequenc
 
     document, text = syntax.document, syntax.document.text
     place = call.args.index(argument)
-    if argument.keyword is None and any(each.keyword is None for each in call.args[place + 1 :]):
+    following = [each for each in call.args[place + 1 :] if each.keyword is None and each not in dropped]
+    if argument.keyword is None and following:
         raise CannotEdit("other arguments come after it by position")
-    start = syntax.span(argument).start
-    end = syntax.whole(argument.value).end
+    start, end = syntax.span(argument).start, syntax.whole(argument.value).end
     after = syntax.span(argument.comma).end if isinstance(argument.comma, cst.Comma) else end
     first_line, rest = document.line_start(start), document.line_end(after)
+    if b"#" in text[after:rest] and _ONLY_A_COMMENT.match(text[after:rest]):
+        raise CannotEdit("a comment stands beside the argument")
     if not text[first_line:start].strip() and not text[after:rest].strip() and place > 0:
         return Splice(first_line, document.next_line(after), b"")
-    kept_before = [each for each in call.args[:place] if each not in dropped]
-    if kept_before:
-        start = syntax.whole(kept_before[-1].value).end
+    if any(each not in dropped for each in call.args[:place]):
+        start = syntax.whole(call.args[place - 1].value).end
     elif place + 1 < len(call.args):
         end = syntax.span(call.args[place + 1]).start
     else:

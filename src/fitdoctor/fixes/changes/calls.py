@@ -23,7 +23,7 @@ def chained(syntax: Syntax, at: int, code: str) -> list[Splice]:
     around = syntax.parents.get(call)
     if isinstance(around, cst.Attribute) and code.startswith(f".{around.attr.value}("):
         return []
-    end = syntax.whole(call).end if getattr(call, "lpar", ()) else syntax.span(call).end
+    end = syntax.span(call).end
     if isinstance(call.func, cst.Attribute):
         dot = text.rindex(b".", 0, syntax.span(call.func.attr).start)
         first = document.line_start(dot)
@@ -66,7 +66,7 @@ def _own(syntax: Syntax, call: cst.Call) -> Span:
 
     if not isinstance(call.func, cst.Attribute):
         raise CannotEdit("it is not called as a method")
-    return Span(syntax.whole(call.func.value).end, syntax.whole(call).end)
+    return Span(syntax.whole(call.func.value).end, syntax.span(call).end)
 
 
 def _follow(syntax: Syntax, first: cst.Call, second: cst.Call) -> bool:

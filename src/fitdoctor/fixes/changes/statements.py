@@ -55,27 +55,47 @@ def hoisted(syntax: Syntax, at: int) -> list[Splice]:
     return [Splice(start, start, line), _gone(syntax, statement)]
 
 
-def inserted(syntax: Syntax, code: str, *, before: int | None = None, apart: bool = True) -> list[Splice]:
-    """Add a statement after the imports (those before a place), `apart` from them by an empty line."""
-    import libcst as cst
-
+def inserted(syntax: Syntax, code: str) -> list[Splice]:
+    """Add a statement after the imports, apart from them by an empty line."""
     document = syntax.document
-    after: cst.CSTNode | None = None
-    for number, node in enumerate(syntax.module.body):
-        if before is not None and syntax.span(node).end > before:
-            break
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            break
-        if isinstance(node, cst.SimpleStatementLine) and (_imports(node) or (number == 0 and _docstring(node))):
-            after = node
-    if after is None:
+    if any(line.strip() == code.encode() for line in document.text.splitlines()):
+        return []
+    last = _last_import(syntax, None)
+    if last is None:
         place = _first_statement(syntax)
         return [Splice(place, place, code.encode() + document.newline)]
-    place = document.next_line(syntax.span(after).end)
+    return [_below(syntax, last, document.newline + code.encode())]
+
+
+def imported(syntax: Syntax, code: str, before: int | None) -> list[Splice]:
+    """Add an import to those that come before a place."""
+    document = syntax.document
+    last = _last_import(syntax, before)
+    if last is None:
+        place = _first_statement(syntax)
+        return [Splice(place, place, code.encode() + 2 * document.newline)]
+    return [_below(syntax, last, (b"" if _imports(last) else document.newline) + code.encode())]
+
+
+def _below(syntax: Syntax, node: cst.CSTNode, text: bytes) -> Splice:
+    """Add lines below a statement."""
+    document = syntax.document
+    place = document.next_line(syntax.span(node).end)
     ended = document.text[:place].endswith((b"\n", b"\r"))
-    lead = b"" if ended else document.newline
-    gap = document.newline if apart or not _imports(after) else b""
-    return [Splice(place, place, lead + gap + code.encode() + (document.newline if ended else b""))]
+    return Splice(place, place, text + document.newline if ended else document.newline + text)
+
+
+def _last_import(syntax: Syntax, before: int | None) -> cst.CSTNode | None:
+    """Return the last import above the first function or class, or the docstring."""
+    import libcst as cst
+
+    last: cst.CSTNode | None = None
+    for number, node in enumerate(syntax.module.body):
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)) or (before is not None and syntax.span(node).end > before):
+            break
+        if isinstance(node, cst.SimpleStatementLine) and (_imports(node) or (number == 0 and _docstring(node))):
+            last = node
+    return last
 
 
 def _first_statement(syntax: Syntax) -> int:
