@@ -8,6 +8,7 @@
     │   └── CannotWrite            the place for the capture is not writable
     ├── ShardError                 a conversion cannot go on; what is finished stays     exit 2
     │   └── BadFiles               files of the source cannot be taken over
+    ├── CannotFix                  an edit cannot be written or undone; no file was lost   exit 2
     ├── CannotRun                  an experiment is impossible on this job               (never leaves the lab)
     └── MissingEvidence            a fact could not be established; carries the `Gap`    (never leaves diagnose)
 
@@ -68,6 +69,10 @@ class ShardError(FitdoctorError):
 
 class BadFiles(ShardError):  # noqa: N818
     """Files of the source that cannot be taken over."""
+
+
+class CannotFix(FitdoctorError):  # noqa: N818
+    """An edit cannot be written, or not be undone; every file is as it was, or in the journal."""
 
 
 class CannotRun(FitdoctorError):  # noqa: N818

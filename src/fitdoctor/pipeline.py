@@ -11,6 +11,7 @@ from fitdoctor.model import Capture, Proof, Report, Site
 if TYPE_CHECKING:
     from fitdoctor.capture.launch import Options
     from fitdoctor.facts.input_view import InputView
+    from fitdoctor.fixes.plan import Plan, Wanted
 
 SourceOf = Callable[[Site], "list[str] | None"]
 
@@ -32,9 +33,20 @@ def open_capture(path: str | os.PathLike[str]) -> tuple[Report, SourceOf]:
     """Do the same, and also give the user's source lines as they were when it ran."""
     from fitdoctor import diagnosis
     from fitdoctor.capture import store
+    from fitdoctor.fixes import plan
 
     capture = store.read(path)
-    return diagnosis.diagnose(capture), source_lines(capture)
+    return plan.with_diffs(diagnosis.diagnose(capture), capture), source_lines(capture)
+
+
+def plan_fixes(path: str | os.PathLike[str], wanted: Wanted) -> Plan:
+    """Capture → findings → fixes: what would be written for a recorded run."""
+    from fitdoctor import diagnosis
+    from fitdoctor.capture import store
+    from fitdoctor.fixes import plan
+
+    capture = store.read(path)
+    return plan.make(diagnosis.diagnose(capture), capture, wanted)
 
 
 def open_input(path: str | os.PathLike[str]) -> tuple[InputView, SourceOf]:

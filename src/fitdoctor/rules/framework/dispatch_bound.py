@@ -31,7 +31,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -121,5 +123,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    return Fix(f"pass steps_per_execution={cost.evidence.get('steps_per_execution', 8)} to compile", "same")
+    count = cost.evidence.get("steps_per_execution", 8)
+    call = spots.the_compile(source)
+    give = (("steps_per_execution", str(count)),)
+    edits = (Arguments(spots.spot(call), give, order=spots.COMPILE),) if call is not None else ()
+    return Fix(f"pass steps_per_execution={count} to compile", "same", edits=edits)

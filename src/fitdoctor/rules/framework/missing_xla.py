@@ -30,6 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
+from fitdoctor.facts import spots
 from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -82,5 +84,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix("pass jit_compile=True to compile", "same")
+    del cost
+    call = spots.the_compile(source)
+    give = (("jit_compile", "True"),)
+    edits = (Arguments(spots.spot(call), give, order=spots.COMPILE),) if call is not None else ()
+    return Fix("pass jit_compile=True to compile", "same", edits=edits)
