@@ -54,6 +54,8 @@ class Options:
     """Which backend the environment asks Keras for; None: as it is.  A script may choose one itself all the same."""
     silent: bool = False
     """Let nothing be seen of what the script prints, and give it nothing to read."""
+    aligned: bool = False
+    """Stop after a whole number of executions, however many steps each has, so that losses can be compared."""
     overlay: Mapping[str, bytes] = field(default_factory=dict)
     """What some of the user's files are to be read as in this run, instead of what is in them."""
 
@@ -134,6 +136,7 @@ def _run(options: Options, path: Path, scratch: Path | None, target: str, progre
         scratch=str(scratch) if scratch else None,
         script=target,
         lab=options.lab,
+        aligned=options.aligned,
     )
     env = dict(os.environ)
     before = env.get("PYTHONPATH")

@@ -17,6 +17,8 @@ from fitdoctor.probes.install import ImportWatch, Patches, hide
 from fitdoctor.probes.steps import Tracker
 
 MOST_EPOCHS = 10_000
+_LOSSES = 50
+"""Epochs whose losses are kept."""
 """So many epochs' validation losses are kept."""
 
 
@@ -143,7 +145,9 @@ class CallbackListProbe:
                 return hook(callbacks, *args, **kwargs)
             if call.in_loop:
                 tracker.loop_ended(call)
-            _keep_validation(call, kwargs.get("logs") or (args[1] if len(args) > 1 else None))
+            logs = kwargs.get("logs") or (args[1] if len(args) > 1 else None)
+            _keep_validation(call, logs)
+            _keep_loss(call, logs)
             result = hook(callbacks, *args, **kwargs)
             tracker.epoch_ended(call)
             return result
@@ -191,6 +195,15 @@ def _async_possible() -> bool | None:
     backend: Any = sys.modules.get("keras.src.backend")
     safe = getattr(backend, "IS_THREAD_SAFE", None)
     return None if safe is None else bool(safe)
+
+
+def _keep_loss(call: ActiveCall, logs: Any) -> None:
+    """Keep what the epoch came to: two versions of a training are compared by it."""
+    loss = logs.get("loss") if isinstance(logs, dict) else None
+    if isinstance(loss, float):
+        losses = call.info.setdefault("losses", [])
+        losses.append([call.epoch, loss])
+        del losses[:-_LOSSES]
 
 
 def _keep_validation(call: ActiveCall, logs: Any) -> None:
