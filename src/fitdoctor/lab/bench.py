@@ -14,6 +14,7 @@ import pkgutil
 import statistics
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +69,18 @@ class Comparison:
 
 
 def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
-    """Run the experiments that could change the diagnosis of this run, within `seconds`."""
+    """Run the experiments that could change the diagnosis of this run, within `seconds`.
+
+    What frameworks warn of in them is not the user's doing.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _run(recorder, call, model, arguments, seconds, tell)
+
+
+def _run(
+    recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]
+) -> None:
     if call.kind == "loop":
         _run_loop(recorder, call, arguments, seconds, tell)
         return

@@ -5,6 +5,7 @@ The list's own methods are wrapped; nothing is added to it, so that Keras dispat
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from threading import get_ident
@@ -200,9 +201,12 @@ def _async_possible() -> bool | None:
 def _keep_loss(call: ActiveCall, logs: Any) -> None:
     """Keep what the epoch came to: two versions of a training are compared by it."""
     loss = logs.get("loss") if isinstance(logs, dict) else None
-    if isinstance(loss, float):
+    if loss is None:
+        return
+    # The device has just been waited for: reading a number from it takes no longer than that.
+    with contextlib.suppress(Exception):
         losses = call.info.setdefault("losses", [])
-        losses.append([call.epoch, loss])
+        losses.append([call.epoch, float(loss)])
         del losses[:-_LOSSES]
 
 

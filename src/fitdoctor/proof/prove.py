@@ -49,7 +49,7 @@ def prove(
             order.append(name)
         count = len(runs[AFTER])
         each = (clock() - begun) / (count + 1)
-        if count >= MOST_PAIRS or (count >= 2 and clock() - begun + each > seconds and count >= _least(seconds, each)):
+        if count >= MOST_PAIRS or (count >= 3 and clock() - begun + each > seconds and count >= _least(seconds, each)):
             break
         if count >= FEWEST_PAIRS and _known(runs):
             break
@@ -57,8 +57,10 @@ def prove(
 
 
 def _least(seconds: float, each: float) -> int:
-    """Return the fewest pairs to make: two, even where the time is short; four where it allows."""
-    return min(FEWEST_PAIRS, max(2, int(seconds / each) - 1))
+    """Return the fewest pairs to make: three, even where the time is short (two say nothing of how far they scatter);
+    four where it allows.
+    """
+    return min(FEWEST_PAIRS, max(3, int(seconds / each) - 1))
 
 
 def _times(runs: list[Run]) -> list[float]:

@@ -9,10 +9,13 @@ from rich.table import Table
 
 from fitdoctor import units
 from fitdoctor.fixes.plan import Plan
+from fitdoctor.model import Interval
 from fitdoctor.proof.kept import Outcome, Tried
 from fitdoctor.report import fixes, proof
 from fitdoctor.report.page import Page
 
+_BEYOND = 100
+"""Larger speed-ups are not told apart."""
 _STYLES = {"PROVED": "bold green", "REFUTED": "bold red"}
 
 
@@ -61,11 +64,17 @@ def _row(tried: Tried) -> list[str | tuple[str, str]]:
     told = tried.proof
     return [
         " + ".join(told.rules),
-        f"{units.times_exact(told.predicted)}" if told.predicted is not None else "",
-        f"{units.times_exact(told.speedup)}",
+        _times(told.predicted) if told.predicted is not None else "",
+        _times(told.speedup),
         (told.verdict, _STYLES.get(told.verdict, "yellow")),
         told.learning,
     ]
+
+
+def _times(speedup: Interval) -> str:
+    """Return a speed-up in few columns."""
+    high = f"{speedup.high:.2f}" if speedup.high < _BEYOND else f"over {_BEYOND}"
+    return f"{speedup.mid:.2f}x ({speedup.low:.2f} to {high})"
 
 
 def dumps(plan: Plan, outcome: Outcome | None) -> str:
