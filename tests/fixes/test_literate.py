@@ -1,8 +1,8 @@
 """Runs every `tests/fixes/<rule>.md`.
 
-A section (`##`) shows a script `before`, `toml` with what the rule knows (`evidence`), and it `after` its fix; or, instead
-of that, `by_hand`: words of why there is no edit (empty where the rule names none).  `# <-` marks the line that the
-run pointed at, and is no part of the script.  What is fixed needs no fix, except where it is `relative`.
+A section (`##`) shows a script `before`, `toml` with what the rule knows (`evidence`), and the script `after` its fix;
+or, instead of that, `by_hand`: words of why there is no edit (empty where the rule names none).  `# <-` marks the line
+that the run pointed at, and is no part of the script.  What is fixed needs no fix, except where it is `relative`.
 """
 
 from __future__ import annotations
