@@ -354,3 +354,55 @@ def test_a_disk_that_is_full_leaves_every_file_as_it_was(project: Project) -> No
     assert "every file is as it was" in done.stderr
     assert project.bytes() == before
     assert "no fix was written" in project.fix("--undo").stderr
+
+
+# --- elsewhere ----------------------------------------------------------------------------------------------
+
+
+def test_a_report_holds_the_diffs(project: Project) -> None:
+    from fitdoctor import pipeline
+    from fitdoctor.report import json as data
+
+    report = data.to_dict(pipeline.diagnose_file(project.capture()))
+    diffs = {each["rule"]: each["fix"]["diff"] for each in report["findings"]}
+    assert diffs["frequent-checkpoint"].startswith("--- a/train.py\n+++ b/train.py\n@@ ")
+    assert "jit_compile=True" in diffs["missing-xla"]
+    assert report["next_command"] == "fitdoctor fix train.py"
+
+
+def test_from_code(project: Project) -> None:
+    import fitdoctor
+
+    capture = project.capture()
+    plan = fitdoctor.fix(capture, only=["frequent-checkpoint"])
+    assert [each.rule for each in plan.ready] == ["frequent-checkpoint"]
+    assert project.bytes()["train"] == TRAIN
+    fitdoctor.fix(capture, only=["frequent-checkpoint"], apply=True)
+    assert project.bytes() == {"train": FIXED_TRAIN, "model": MODEL}
+
+
+def test_a_capture_and_more_words(project: Project) -> None:
+    capture = str(project.capture())
+    assert "expected nothing after the capture" in project.fix(capture, "more").stderr
+    assert "--steps is about running a script" in project.fix("--steps", "5", capture).stderr
+
+
+def test_nothing_to_fix(project: Project) -> None:
+    from tests.captures.build import Run
+
+    run = Run(script=str(project.files["train"]), cwd=str(project.folder), noise=0.001)
+    capture = run.fit(steps=400, compute_ms=20).capture(project.home.parent)
+    done = project.fix("--apply", capture.path)
+    assert done.returncode == 0
+    assert "there is nothing to fix" in done.stderr
+
+
+def test_fixes_are_made_without_libcst_being_asked_for_help(project: Project) -> None:
+    """`--help` and the commands that edit nothing do not pay for it."""
+    program = (
+        "import sys; from fitdoctor.cli.main import main; main(['fix', '--help']); main(['rules']);"
+        "print('libcst' in sys.modules)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.splitlines()[-1] == "False"

@@ -122,6 +122,7 @@ def _capture(args: argparse.Namespace, launcher: Any) -> tuple[Path | None, int]
     if ended.capture is not None:
         output.talk(f"the capture is {ended.capture}")
     code = running.exit_code(ended, whole=False)
+    print()  # the script may have been stopped in the middle of a line
     return (ended.capture if ended.training_seen else None), code
 
 
