@@ -225,6 +225,21 @@ def test_what_is_no_python_is_left_alone(project: Project, data: bytes, words: s
     assert project.bytes()["train"] == data
 
 
+def test_an_edit_made_while_we_think_is_not_lost(project: Project) -> None:
+    from fitdoctor import pipeline
+    from fitdoctor.errors import CannotFix
+    from fitdoctor.fixes import writing
+    from fitdoctor.fixes.plan import Wanted
+
+    plan = pipeline.plan_fixes(project.capture(), Wanted())
+    assert len(plan.files) == 2
+    project.write(model=MODEL + b"# mine\n")
+    with pytest.raises(CannotFix, match="changed by somebody else"):
+        writing.apply(plan)
+    assert project.bytes() == {"train": TRAIN, "model": MODEL + b"# mine\n"}
+    assert not list((project.home / "undo").glob("[!.]*"))
+
+
 # --- undo ---------------------------------------------------------------------------------------------------
 
 
