@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _TAKEN = ("--steps", "--budget", "--no-lab", "--capture", "--quiet")
 """Options of `fitdoctor run` that are about running a script."""
+_LOOKED_AT = 20
+"""So many captures of scripts of that name are opened to find one of the very command."""
 _FLAG: dict[str, Any] = {"action": "store_true"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "--apply": _FLAG | {"help": "write the fixes into the files (default: only show them)"},
@@ -122,6 +124,7 @@ def _capture(args: argparse.Namespace, launcher: Any) -> tuple[Path | None, int]
     if ended.capture is not None:
         output.talk(f"the capture is {ended.capture}")
     code = running.exit_code(ended, whole=False)
+    print()  # the script may have been stopped in the middle of a line
     return (ended.capture if ended.training_seen else None), code
 
 
@@ -132,13 +135,14 @@ def kept(words: Sequence[str]) -> Path | None:
     from fitdoctor.capture import places, store
 
     name = words[1].rpartition(".")[2] if words[0] == "-m" and len(words) > 1 else words[0]
-    for path in places.newest_of(name):
+    for path in places.newest_of(name)[:_LOOKED_AT]:
         try:
             capture = store.read(path)
         except FitdoctorError:
             continue
         same = capture.meta.get("command") == list(words) and capture.meta.get("cwd") == os.getcwd()
-        if not same or not capture.sources or not capture.steps:
+        ended = (capture.meta.get("exit") or {}).get("reason") != "running"
+        if not (same and ended and capture.sources and capture.steps):
             continue
         for source in capture.sources:
             try:

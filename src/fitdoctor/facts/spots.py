@@ -181,9 +181,14 @@ def function_around(file: SourceFile, node: ast.AST) -> ast.FunctionDef | None:
 
 
 _OUTSIDE = frozenset({"print", "open", "input", "float", "int", "bool", "next"})
-_OUTSIDE_METHODS = frozenset(
-    {"numpy", "item", "append", "extend", "tolist", "write", "info", "debug", "warning", "add_scalar"}
+_READS = frozenset({"numpy", "item", "tolist"})
+_UPDATES = frozenset(
+    {
+        "apply", "apply_gradients", "assign", "assign_add", "assign_sub", "minimize", "reset_state", "stop_recording",
+        "update_state", "watch",
+    }
 )  # fmt: skip
+"""What a step may call for its effect alone: it is part of the graph."""
 
 
 def compiles_alike(file: SourceFile, function: ast.FunctionDef) -> bool:
@@ -195,7 +200,9 @@ def compiles_alike(file: SourceFile, function: ast.FunctionDef) -> bool:
             return False
         if isinstance(node, ast.Call) and _acts(file, node):
             return False
-    return not _in_loop(file, function) and not any(_varies(call) for call in _calls_of(file, function.name))
+    if _in_loop(file, function) or _frozen(file, function):
+        return False
+    return not any(_varies(call) for call in _calls_of(file, function.name))
 
 
 def _targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> list[ast.expr]:
@@ -208,11 +215,38 @@ def _kept(target: ast.expr) -> bool:
 
 
 def _acts(file: SourceFile, call: ast.Call) -> bool:
+    """Tell whether a call does something that a trace does not repeat, or may do."""
     name = file.resolve(call.func)
     last = name.rpartition(".")[2]
     library = name.split(".")[0] in ("numpy", "random", "time", "os", "sys", "json", "logging", "wandb", "mlflow")
-    method_acts = isinstance(call.func, ast.Attribute) and last in _OUTSIDE_METHODS
-    return name in _OUTSIDE or library or method_acts
+    for_its_effect = isinstance(file.parents.get(call), ast.Expr) and last not in _UPDATES
+    return name in _OUTSIDE or library or for_its_effect or (isinstance(call.func, ast.Attribute) and last in _READS)
+
+
+def _frozen(file: SourceFile, function: ast.FunctionDef) -> bool:
+    """Tell whether it looks at something that is assigned anew elsewhere: a trace would keep what it was."""
+    inside = set(ast.walk(function))
+    outside = [node for node in ast.walk(file.tree) if node not in inside]
+    names = [node.id for node in outside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    again = {name for name in names if names.count(name) > 1} | {
+        name.id
+        for node in outside
+        if isinstance(node, (ast.For, ast.AugAssign))
+        for name in ast.walk(node.target)
+        if isinstance(name, ast.Name)
+    }
+    attributes = {
+        node.attr
+        for node in outside
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and getattr(file.scope(node), "name", "") != "__init__"
+    }
+    own = {node.arg for node in inside if isinstance(node, ast.arg)}
+    own |= {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    free = {node.id for node in inside if isinstance(node, ast.Name)} - own
+    looked_at = {node.attr for node in inside if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    return bool(free & again or looked_at & attributes)
 
 
 def _in_loop(file: SourceFile, node: ast.AST) -> bool:

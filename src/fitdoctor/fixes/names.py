@@ -70,8 +70,13 @@ def _imports(node: ast.AST, line: int | None) -> Iterator[ast.Import | ast.Impor
         elif isinstance(child, _FUNCTIONS):
             if line is not None and child.lineno <= line <= (child.end_lineno or child.lineno):
                 yield from _imports(child, line)
-        elif not isinstance(child, ast.ClassDef):
+        elif not isinstance(child, ast.ClassDef) and not _for_types_alone(child):
             yield from _imports(child, line)
+
+
+def _for_types_alone(node: ast.AST) -> bool:
+    """Tell `if TYPE_CHECKING:`, whose imports are not there when it runs."""
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
 def _bound(tree: ast.Module) -> set[str]:

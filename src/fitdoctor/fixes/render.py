@@ -50,8 +50,8 @@ def one(document: Document, edit: Edit) -> Document:
         return document
     if needed:
         syntax, before = Syntax(document), None if isinstance(edit, Insert) else min(each.start for each in splices)
-        missing = dict.fromkeys(needed)
-        splices = [*(each for new in missing for each in statements.imported(syntax, new, before)), *splices]
+        added = [each for new in dict.fromkeys(needed) for each in statements.imported(syntax, new, before)]
+        splices = [*added, *splices]
     return document.spliced(splices)
 
 

@@ -112,6 +112,7 @@ def undo(script: str | None = None) -> Undone:
         states = [(entry, _state(entry, kept)) for entry in kept.entries]
         originals = {entry.path: kept.original(entry) for entry in kept.entries}
         for entry, state in states:
+            _sweep(Path(entry.path))
             if state == "fixed":
                 _restore(entry, originals[entry.path])
         journal.close(kept)
