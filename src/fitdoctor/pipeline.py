@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fitdoctor.model import Capture, Proof, Report, Site
@@ -11,6 +12,7 @@ from fitdoctor.model import Capture, Proof, Report, Site
 if TYPE_CHECKING:
     from fitdoctor.capture.launch import Options
     from fitdoctor.facts.input_view import InputView
+    from fitdoctor.facts.timeline import Timeline
 
 SourceOf = Callable[[Site], "list[str] | None"]
 
@@ -35,6 +37,32 @@ def open_capture(path: str | os.PathLike[str]) -> tuple[Report, SourceOf]:
 
     capture = store.read(path)
     return diagnosis.diagnose(capture), source_lines(capture)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A recorded run with all that a page shows of it."""
+
+    report: Report
+    source_of: SourceOf
+    timeline: Timeline | None
+    """None where nothing with a time was recorded."""
+
+
+def open_run(path: str | os.PathLike[str]) -> Opened:
+    """Do the same, and also put what was recorded on the clock."""
+    from fitdoctor import diagnosis
+    from fitdoctor.capture import store
+    from fitdoctor.errors import MissingEvidence
+    from fitdoctor.facts import resolve
+    from fitdoctor.facts.timeline import Timeline
+
+    capture = store.read(path)
+    try:
+        timeline = resolve(capture).get(Timeline)
+    except MissingEvidence:
+        timeline = None
+    return Opened(diagnosis.diagnose(capture), source_lines(capture), timeline)
 
 
 def open_input(path: str | os.PathLike[str]) -> tuple[InputView, SourceOf]:

@@ -10,7 +10,7 @@ from fitdoctor.errors import EXIT_OK
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-FORMATS = ("terminal", "json")
+FORMATS = ("terminal", "json", "html")
 
 
 def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,9 +35,14 @@ def run(args: argparse.Namespace) -> int:
     from fitdoctor.report import json
 
     output.check_writable(args.output)
-    report, source_of = pipeline.open_capture(output.chosen_capture(args.capture))
+    opened = pipeline.open_run(output.chosen_capture(args.capture))
+    report, source_of = opened.report, opened.source_of
     if args.format == "json":
         output.write(json.dumps(report), args.output)
+    elif args.format == "html":
+        from fitdoctor.report import html
+
+        output.write(html.page(report, source_of, opened.timeline), args.output)
     elif args.output == output.STDOUT:
         output.show(report, source_of, sys.stdout)
     else:
