@@ -254,12 +254,13 @@ def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 def _memory(capture: Capture) -> dict[str, Any]:
     """Return the most memory that was seen in use: resident of the process, and of the busiest GPU; None: not seen."""
-    resident = [int(sample.values["rss"]) for sample in capture.host if "rss" in sample.values]
+    start, wall = capture.meta.get("start_ns"), capture.meta.get("wall_s")
+    # The lab comes afterwards, and needs more.
+    end = start + int(wall * 1e9) if start is not None and wall is not None else None
+    samples = [sample for sample in capture.host if end is None or sample.t_ns <= end]
+    resident = [int(sample.values["rss"]) for sample in samples if "rss" in sample.values]
     gpus = [
-        int(gpu["memory_used"])
-        for sample in capture.host
-        for gpu in sample.values.get("gpus") or ()
-        if "memory_used" in gpu
+        int(gpu["memory_used"]) for sample in samples for gpu in sample.values.get("gpus") or () if "memory_used" in gpu
     ]
     return {"resident_bytes": max(resident, default=None), "gpu_bytes": max(gpus, default=None)}
 

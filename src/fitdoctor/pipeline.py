@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fitdoctor.model import Capture, Proof, Report, Site
@@ -12,7 +11,6 @@ from fitdoctor.model import Capture, Proof, Report, Site
 if TYPE_CHECKING:
     from fitdoctor.capture.launch import Options
     from fitdoctor.facts.input_view import InputView
-    from fitdoctor.facts.timeline import Timeline
 
 SourceOf = Callable[[Site], "list[str] | None"]
 
@@ -39,30 +37,22 @@ def open_capture(path: str | os.PathLike[str]) -> tuple[Report, SourceOf]:
     return diagnosis.diagnose(capture), source_lines(capture)
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A recorded run with all that a page shows of it."""
-
-    report: Report
-    source_of: SourceOf
-    timeline: Timeline | None
-    """None where nothing with a time was recorded."""
-
-
-def open_run(path: str | os.PathLike[str]) -> Opened:
-    """Do the same, and also put what was recorded on the clock."""
+def open_page(path: str | os.PathLike[str]) -> tuple[str, Report, SourceOf]:
+    """Do the same, and also write the report as one HTML page, with what happened when."""
     from fitdoctor import diagnosis
     from fitdoctor.capture import store
     from fitdoctor.errors import MissingEvidence
     from fitdoctor.facts import resolve
     from fitdoctor.facts.timeline import Timeline
+    from fitdoctor.report import html
 
     capture = store.read(path)
     try:
-        timeline = resolve(capture).get(Timeline)
+        timeline: Timeline | None = resolve(capture).get(Timeline)
     except MissingEvidence:
         timeline = None
-    return Opened(diagnosis.diagnose(capture), source_lines(capture), timeline)
+    report, source_of = diagnosis.diagnose(capture), source_lines(capture)
+    return html.page(report, source_of, timeline), report, source_of
 
 
 def open_input(path: str | os.PathLike[str]) -> tuple[InputView, SourceOf]:

@@ -35,20 +35,25 @@ def run(args: argparse.Namespace) -> int:
     from fitdoctor.report import json
 
     output.check_writable(args.output)
-    opened = pipeline.open_run(output.chosen_capture(args.capture))
-    report, source_of = opened.report, opened.source_of
+    chosen = output.chosen_capture(args.capture)
+    if args.format == "html":
+        output.write(pipeline.open_page(chosen)[0], args.output)
+        return _done(args.output)
+    report, source_of = pipeline.open_capture(chosen)
     if args.format == "json":
         output.write(json.dumps(report), args.output)
-    elif args.format == "html":
-        from fitdoctor.report import html
-
-        output.write(html.page(report, source_of, opened.timeline), args.output)
     elif args.output == output.STDOUT:
         output.show(report, source_of, sys.stdout)
     else:
         page = io.StringIO()
         output.show(report, source_of, page)
         output.write(page.getvalue(), args.output)
-    if args.output != output.STDOUT:
-        output.talk(f"wrote the report to {args.output}")
+    return _done(args.output)
+
+
+def _done(path: str) -> int:
+    from fitdoctor.cli import output
+
+    if path != output.STDOUT:
+        output.talk(f"wrote the report to {path}")
     return EXIT_OK

@@ -171,8 +171,8 @@ def run(args: argparse.Namespace, launcher: Any = None) -> int:
         raise UsageError(
             "--whole runs the script to its end: --steps and --budget mean nothing beside it", do="drop one"
         )
-    if args.json == args.html == output.STDOUT:
-        raise UsageError("standard output can hold one report: --json - and --html - were given", do="name a file")
+    if args.html == output.STDOUT:
+        raise UsageError("--html writes a file, found -", do="name it; `fitdoctor report --format html` can write to -")
     if args.whole and args.backends:
         raise UsageError("--backends needs a run that may be started again: not --whole", do="drop one")
     ended = observe(args, launcher, whole=args.whole)
@@ -217,13 +217,12 @@ def _answer(ended: Any, json_path: str | None, html_path: str | None) -> None:
     from fitdoctor import pipeline
     from fitdoctor.report import json
 
-    opened = pipeline.open_run(ended.capture)
-    report, source_of = opened.report, opened.source_of
     if html_path:
-        from fitdoctor.report import html
-
-        output.write(html.page(report, source_of, opened.timeline), html_path)
+        page, report, source_of = pipeline.open_page(ended.capture)
+        output.write(page, html_path)
         output.talk(f"the report to look at is {html_path}")
+    else:
+        report, source_of = pipeline.open_capture(ended.capture)
     if json_path:
         output.write(json.dumps(report), json_path)
         if json_path != output.STDOUT:

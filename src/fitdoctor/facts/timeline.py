@@ -1,10 +1,12 @@
 """The run along the clock: its stretches, every step, what stalled, what was compiled, what the machine did meanwhile.
 
-Seconds count from the start of the process where the capture tells it, else from the first thing that was seen.
+Seconds count from the start of the process where the capture tells it, else from the first thing that was seen.  What
+the lab does afterwards is no part of the run.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,13 +23,14 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 STALL = 5.0
-"""Steps this many times as long as the middle one stand out."""
+"""Steps this many times as long as a typical one stand out."""
+_NOT_STEADY = Steps.WARMUP | Steps.DRAINED | Steps.RESTED
 MOST_BANDS = 2000
 """With more epochs than fit in here a call is one stretch."""
-BEFORE, STEPS, VALIDATION, BETWEEN, OUTSIDE, LAB = (
-    "imports and set-up", "steps", "validation", "between epochs", "outside of training", "experiments",
+BEFORE, STEPS, VALIDATION, BETWEEN, OUTSIDE = (
+    "imports and set-up", "steps", "validation", "between epochs", "outside of training",
 )  # fmt: skip
-KINDS = (BEFORE, STEPS, VALIDATION, BETWEEN, OUTSIDE, LAB)
+KINDS = (BEFORE, STEPS, VALIDATION, BETWEEN, OUTSIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,8 @@ class Timeline:
     """Seconds per optimizer step in it."""
     warmup: Bools
     stalls: Bools
-    middle: float
-    """Seconds of the middle one of the steady steps."""
+    typical: float
+    """Seconds of a steady step."""
     compiles: tuple[Mark, ...]
     tracks: tuple[Track, ...]
 
@@ -91,34 +94,43 @@ def establish(capture: Capture) -> Timeline:
     several = [steps for steps in capture.steps.values() if rows.size(steps)]
     steps = _in_order(rows.joined(several)) if several else None
     at = each = np.zeros(0)
-    warmup = np.zeros(0, dtype=np.bool_)
+    warmup = steady = np.zeros(0, dtype=np.bool_)
     if steps is not None:
         steps = rows.choose(steps, steps.count > 0)
         at, each = (steps.start_ns - start_ns) / 1e9, steps.wall_ns / steps.count / 1e9
-        warmup = (steps.flags & Steps.WARMUP) != 0
-    steady = each[~warmup] if warmup.size else each
-    middle = float(np.median(steady)) if steady.size else 0.0
-    seconds = max(_ends(capture, start_ns), default=0.0)
+        warmup, steady = (steps.flags & Steps.WARMUP) != 0, (steps.flags & _NOT_STEADY) == 0
+    typical = _typical(each[steady]) if steady.any() else 0.0
+    seconds = _end(capture, start_ns)
     return Timeline(
         seconds=seconds,
         bands=tuple(_bands(capture, start_ns, seconds)),
         at=at,
         each=each,
         warmup=warmup,
-        stalls=~warmup & (each > STALL * middle),
-        middle=middle,
+        stalls=steady & (each > STALL * typical),
+        typical=typical,
         compiles=tuple(
             Mark((each.start_ns - start_ns) / 1e9, each.duration_ns / 1e9, f"{each.kind} {each.name}".strip())
             for each in capture.compiles
+            if each.start_ns - start_ns <= seconds * 1e9
         ),
-        tracks=tuple(_tracks(capture, start_ns)),
+        tracks=tuple(_tracks(capture, start_ns, seconds)),
     )
+
+
+def _typical(each: Floats) -> float:
+    """Return the middle one; where steps are launched ahead and a few wait for all of them, the mean."""
+    import numpy as np
+
+    middle, mean = float(np.median(each)), float(each.mean())
+    return middle if middle > mean / 2 else mean
 
 
 def _origin(capture: Capture) -> int | None:
     told = capture.meta.get("start_ns")
     first = [
-        *(int(each.start_ns) for each in (*capture.calls, *capture.compiles)),
+        *(int(call.start_ns) for call in capture.calls),
+        *(int(each.start_ns) for each in capture.compiles),
         *(int(each.t_ns) for each in capture.host[:1]),
         *(int(steps.start_ns.min()) for steps in capture.steps.values() if rows.size(steps)),
     ]
@@ -134,13 +146,17 @@ def _in_order(steps: Steps) -> Steps:
     return Steps(*(getattr(steps, name)[order] for name in Steps.__dataclass_fields__))
 
 
-def _ends(capture: Capture, start_ns: int) -> Iterator[float]:
-    yield from ((each.end_ns - start_ns) / 1e9 for each in capture.calls if each.end_ns is not None)
-    yield from ((sample.t_ns - start_ns) / 1e9 for sample in capture.host[-1:])
-    for steps in capture.steps.values():
-        if rows.size(steps):
-            yield float((steps.start_ns + steps.wall_ns).max() - start_ns) / 1e9
-    yield from ((each.start_ns + each.duration_ns - start_ns) / 1e9 for each in capture.compiles[-1:])
+def _end(capture: Capture, start_ns: int) -> float:
+    """Return when the watching ended: told by the capture, or the end of what was seen."""
+    wall = capture.meta.get("wall_s")
+    last = [(each.end_ns - start_ns) / 1e9 for each in capture.calls if each.end_ns is not None]
+    last += [float((s.start_ns + s.wall_ns).max() - start_ns) / 1e9 for s in capture.steps.values() if rows.size(s)]
+    if capture.meta.get("start_ns") is not None and isinstance(wall, int | float):
+        return max(float(wall), *last, 0.0)
+    if not last:
+        last = [(sample.t_ns - start_ns) / 1e9 for sample in capture.host[-1:]]
+        last += [(each.start_ns + each.duration_ns - start_ns) / 1e9 for each in capture.compiles[-1:]]
+    return max(last, default=0.0)
 
 
 # --- stretches ----------------------------------------------------------------------------------------
@@ -161,15 +177,8 @@ def _bands(capture: Capture, start_ns: int, seconds: float) -> Iterator[Band]:
         for band in _of_call(call, capture.steps[call.id], epochs.get(call.id, []) if fine else [], start_ns, start):
             yield band
             reached = max(reached, band.end)
-    if not trained:
-        return
-    wall = capture.meta.get("wall_s")
-    watched = float(wall) if isinstance(wall, int | float) and capture.meta.get("start_ns") is not None else reached
-    lab = capture.meta.get("lab_time") is not None
-    if watched > reached:
-        yield Band(OUTSIDE, reached, min(watched, seconds), "")
-    if lab and seconds > max(watched, reached):
-        yield Band(LAB, max(watched, reached), seconds, "the lab's, after what was watched")
+    if trained and seconds > reached:
+        yield Band(OUTSIDE, reached, seconds, "")
 
 
 def _of_call(call: Call, steps: Steps, epochs: Sequence[Epoch], start_ns: int, start: float) -> Iterator[Band]:
@@ -196,25 +205,26 @@ def _of_call(call: Call, steps: Steps, epochs: Sequence[Epoch], start_ns: int, s
 # --- gauges -------------------------------------------------------------------------------------------
 
 
-def _tracks(capture: Capture, start_ns: int) -> Iterator[Track]:
+def _tracks(capture: Capture, start_ns: int, seconds: float) -> Iterator[Track]:
+    samples = [sample for sample in capture.host if sample.t_ns - start_ns <= seconds * 1e9]
     environment: Mapping[str, Any] = capture.meta.get("environment") or {}
     cores = environment.get("cores")
-    cpu = list(_rates(capture.host, _cpu_seconds, start_ns))
+    cpu = list(_rates(samples, _cpu_seconds, start_ns))
     yield from _track("CPU", "cores", cpu, float(cores) if isinstance(cores, int | float) else None)
-    yield from _track("memory", "bytes", _levels(capture.host, start_ns, "rss"), None)
-    indices = {int(gpu.get("index", 0)) for sample in capture.host for gpu in sample.values.get("gpus") or ()}
+    yield from _track("memory", "bytes", _levels(samples, start_ns, "rss"), None)
+    indices = {int(gpu.get("index", 0)) for sample in samples for gpu in sample.values.get("gpus") or ()}
     for index in sorted(indices):
         name = "GPU" if len(indices) == 1 else f"GPU {index}"
-        yield from _track(f"{name} busy", "share", _gpu(capture.host, start_ns, index, "utilisation"), 1.0)
-        yield from _track(f"{name} memory", "bytes", _gpu(capture.host, start_ns, index, "memory_used"), None)
+        yield from _track(f"{name} busy", "share", _gpu(samples, start_ns, index, "utilisation"), 1.0)
+        yield from _track(f"{name} memory", "bytes", _gpu(samples, start_ns, index, "memory_used"), None)
     yield from _track(
-        "disk reads", "bytes/s", list(_rates(capture.host, lambda values: values.get("disk_read"), start_ns)), None
+        "disk reads", "bytes/s", list(_rates(samples, lambda values: values.get("disk_read"), start_ns)), None
     )
 
 
 def _track(name: str, unit: str, looks: Sequence[tuple[float, float]], limit: float | None) -> Iterator[Track]:
     if len(looks) > 1 and any(value for _, value in looks):
-        yield Track(name, unit, *(tuple(column) for column in zip(*looks, strict=True)), limit=limit)
+        yield Track(name, unit, tuple(at for at, _ in looks), tuple(value for _, value in looks), limit)
 
 
 def _levels(samples: Sequence[HostSample], start_ns: int, key: str) -> list[tuple[float, float]]:
@@ -234,7 +244,7 @@ def _rates(
     samples: Sequence[HostSample], counter: Callable[[Mapping[str, Any]], float | None], start_ns: int
 ) -> Iterator[tuple[float, float]]:
     known = [(sample.t_ns, float(value)) for sample in samples if (value := counter(sample.values)) is not None]
-    for (before, low), (after, high) in zip(known, known[1:], strict=False):
+    for (before, low), (after, high) in itertools.pairwise(known):
         if after > before:
             yield (after - start_ns) / 1e9, max(0.0, high - low) / ((after - before) / 1e9)
 

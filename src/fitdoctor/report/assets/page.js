@@ -66,8 +66,13 @@
   function drawn(min, max) {  // the steps of a stretch: each one, or the least and the most of every column
     const from = Math.max(0, first(min) - 1), to = Math.min(at.length, first(max) + 1), count = to - from;
     if (count <= 2 * COLUMNS) {
-      const values = each.subarray(from, to);
-      return [at.subarray(from, to), values, values];
+      const x = [], y = [];
+      for (let i = from; i < to; i++) {
+        // Where no step ran the line is broken.
+        if (i > from && at[i] - at[i - 1] > 0.05 + 2 * each[i - 1] / 1000) { x.push(at[i - 1] + each[i - 1] / 1000); y.push(null); }
+        x.push(at[i]); y.push(each[i]);
+      }
+      return [x, y, y];
     }
     const size = count / COLUMNS, x = [], high = [], low = [];
     for (let column = 0; column < COLUMNS; column++) {
@@ -80,8 +85,8 @@
   }
 
   function duration(ms) {
-    if (ms >= 1000) return (ms / 1000).toPrecision(3) + " s";
-    return ms >= 1 ? ms.toPrecision(3) + " ms" : (ms * 1000).toPrecision(3) + " µs";
+    if (ms >= 1000) return +(ms / 1000).toPrecision(3) + " s";
+    return ms >= 1 ? +ms.toPrecision(3) + " ms" : (ms * 1000).toPrecision(3) + " µs";
   }
 
   function size(bytes) {
@@ -91,6 +96,7 @@
   }
 
   const words = {
+    "ms": duration,
     "cores": (v) => (+v.toFixed(2)) + " cores",
     "bytes": size,
     "bytes/s": (v) => size(v) + "/s",
@@ -102,11 +108,16 @@
 
   function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
-  function axes(format, label) {
+  const BINARY = Array.from({ length: 50 }, (_, i) => 2 ** i);
+
+  function axes(format, unit, below) {
     const common = { stroke: colours.soft, grid: { stroke: colours.line, width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     return [
-      { ...common, grid: { show: false }, size: 28, values: (u, splits) => splits.map((v) => +v.toFixed(6) + " s") },
-      { ...common, size: LEFT, space: 28, values: (u, splits) => splits.map(format), label: undefined },
+      { ...common, show: below, grid: { show: false }, size: 28, values: (u, splits) => splits.map((v) => +v.toFixed(6) + " s") },
+      {
+        ...common, size: LEFT, space: 26, values: (u, splits) => splits.map((v) => v === 0 ? "0" : format(v)),
+        ...(unit.startsWith("bytes") ? { incrs: BINARY } : {}),
+      },
     ];
   }
 
@@ -157,13 +168,14 @@
     readout.textContent = told.join(" · ");
   }
 
-  function make(title, height, data, series, format, top, extra) {
+  function make(title, height, data, series, unit, top, below, extra) {
+    const format = words[unit];
     const box = document.createElement("div"), name = document.createElement("p");
     name.className = "how"; name.textContent = title; name.style.margin = "0.4rem 0 0";
     box.append(name);
     place.append(box);
     const chart = new uPlot({
-      width: place.clientWidth, height,
+      width: place.clientWidth, height, padding: [6, 18, below ? 0 : 10, 0],
       legend: { show: false },
       cursor: {
         sync: { key: "fitdoctor" }, y: false, points: { show: false },
@@ -171,7 +183,7 @@
         bind: { dblclick: () => () => show(0, timeline.seconds) },
       },
       scales: { x: { time: false, range: () => [view.min, view.max] }, y: { range: top } },
-      axes: axes(format),
+      axes: axes(format, unit, below),
       series: [{}, ...series],
       bands: series.length > 1 ? [{ series: [1, 2], fill: series[0].fill }] : undefined,
       hooks: {
@@ -198,7 +210,7 @@
   }
 
   function ceiling(u, low, high) {  // of what is visible; a few stalls do not flatten all others
-    const limit = 4 * timeline.middle;
+    const limit = 4 * timeline.typical;
     const most = high > limit && limit > 0 ? limit : high;
     return [0, 1.08 * (most || 1)];
   }
@@ -211,16 +223,16 @@
       aside: colour("--band-aside"), steps: colour("--band-steps"), between: colour("--band-between"),
       validation: colour("--band-validation"),
     };
-    const line = { stroke: colours.steps, fill: colours.steps + "55", width: 1, points: { show: false }, gaps: () => [] };
+    const line = { stroke: colours.soft, fill: colours.steps + "55", width: 1, points: { show: false } };
     if (at.length) {
       const data = () => drawn(view.min, view.max);
-      const plot = make("time per step", 210, data(), [line, { ...line, fill: undefined }], duration, ceiling, { draw: [overlay] });
+      const plot = make("time per step", 210, data(), [line, { ...line, fill: undefined }], "ms", ceiling, true, { draw: [overlay] });
       charts.push({ plot, data });
     }
     for (const track of timeline.tracks) {
-      const data = [track.at, track.values], most = track.limit;
+      const data = [track.at, track.values], most = track.limit, last = track === timeline.tracks.at(-1);
       const top = (u, low, high) => [0, most && most >= high ? 1.05 * most : 1.15 * (high || 1)];
-      const plot = make(track.name, 92, data, [{ ...line, width: 1.5 }], words[track.unit], top, charts.length ? {} : { draw: [overlay] });
+      const plot = make(track.name, last ? 96 : 72, data, [{ ...line, width: 1.5 }], track.unit, top, last, charts.length ? {} : { draw: [overlay] });
       charts.push({ plot, data: () => data });
     }
     show(view.min, view.max);

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from fitdoctor import units
 from fitdoctor._version import __version__
 from fitdoctor.facts.timeline import Timeline
 from fitdoctor.model import Report
 from fitdoctor.report.html import pipeline_view, sections, text, timeline_view
+from fitdoctor.report.terminal import interval_of
 
 STYLES = ("uplot/uPlot.min.css", "page.css")
 SCRIPTS = ("uplot/uPlot.iife.min.js", "page.js")
+_NOT_SEEN = "Not seen: "
 
 
 def page(report: Report, source_of: sections.SourceOf | None = None, timeline: Timeline | None = None) -> str:
     """Return the whole page; `source_of` gives the lines of a site's file, `timeline` what happened when."""
     bar, parts = sections.step_parts(report)
     found, most = sections.findings(report, source_of)
-    step = sections.interval_of(report.run.get("step_ms"))
+    step = interval_of(report.run.get("step_ms"))
     layers = pipeline_view.layers(report.run)
     return text.rendered(
         "report.html",
@@ -28,7 +31,7 @@ def page(report: Report, source_of: sections.SourceOf | None = None, timeline: T
         title=sections.title(report.run),
         stack=list(sections.stack(report.run)),
         figures=list(sections.figures(report)),
-        step=sections.units.duration_range(step.scale(1e-3)) if step is not None else "",
+        step=units.duration_range(step.scale(1e-3)) if step is not None else "",
         bar=bar,
         parts=parts,
         roofline=sections.roofline(report.run),
@@ -36,7 +39,7 @@ def page(report: Report, source_of: sections.SourceOf | None = None, timeline: T
         capped=report.run.get("mode") == "capped",
         whole=bool(report.run.get("whole")),
         findings=found,
-        most=sections.units.percent(most),
+        most=units.percent(most),
         waterfall=sections.waterfall(report),
         bound=sections.bound(report),
         proofs=list(sections.proofs(report)),
@@ -47,6 +50,8 @@ def page(report: Report, source_of: sections.SourceOf | None = None, timeline: T
         layers_note=pipeline_view.layers_note(report.run),
         where=sections.where,
         unknown=sections.unknown(report),
+        notes=[each for each in report.notes if not each.startswith(_NOT_SEEN)],
+        not_seen=[each for each in report.notes if each.startswith(_NOT_SEEN)],
         about=list(sections.about(report.run)),
         data=text.data(_data(report, timeline)),
     )

@@ -54,7 +54,12 @@ def nodes(found: Mapping[str, Any], source_of: SourceOf | None) -> list[Node]:
     stages = [each for each in found.get("stages") or () if each["op"] != "Options"]
     most = max((each["wall_ms"]["mid"] for each in stages if each.get("wall_ms")), default=0.0)
     by_place = {each["place"]: each["op"] for each in stages if each.get("place") is not None}
-    return [_node(each, most, by_place, source_of) for each in stages]
+    found_nodes, line = [], None
+    for each in stages:
+        # A line that built several operators is shown once.
+        found_nodes.append(_node(each, most, by_place, source_of if each.get("site") != line else None))
+        line = each.get("site")
+    return found_nodes
 
 
 def _node(stage: Mapping[str, Any], most: float, by_place: Mapping[int, str], source_of: SourceOf | None) -> Node:

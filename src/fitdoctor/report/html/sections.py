@@ -242,8 +242,9 @@ def frame(site: Site, source_of: SourceOf | None) -> Iterator[Line]:
         return
     last = min(max(site.end_line or site.line, site.line), site.line + _FRAME_MOST, len(lines))
     first_shown, last_shown = max(1, site.line - _AROUND), min(len(lines), last + _AROUND)
-    while first_shown < site.line and not lines[first_shown - 1].strip():
-        first_shown += 1
+    for number in range(first_shown, site.line):
+        if not lines[number - 1].strip():
+            first_shown = number + 1  # what stands before an empty line is something else
     while last_shown > last and not lines[last_shown - 1].strip():
         last_shown -= 1
     for number in range(first_shown, last_shown + 1):
@@ -354,7 +355,11 @@ def about(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if words:
         yield "command", " ".join(words)
     machine = run.get("machine") or {}
-    for name, value in (("processor", machine.get("cpu")), ("training", run.get("site")), ("input", run.get("adapter"))):
+    for name, value in (
+        ("processor", machine.get("cpu")),
+        ("training", run.get("site")),
+        ("input", run.get("adapter")),
+    ):
         if value:
             yield name, str(value)
     if run.get("steps"):

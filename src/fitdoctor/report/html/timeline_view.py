@@ -24,7 +24,7 @@ MOST_MARKS = 500
 MOST_LISTED = 20
 WIDTH, HEIGHT = 1000, 120
 HEADROOM = 4.0
-"""The outline shows steps up to so many times the middle one; what is above ends at the edge."""
+"""The outline shows steps up to so many times a typical one; what is above ends at the edge."""
 LOOKS = {STEPS: "steps", VALIDATION: "validation", BETWEEN: "between"}
 
 
@@ -34,7 +34,7 @@ def view(timeline: Timeline) -> dict[str, Any]:
     return {
         "seconds": units.duration(timeline.seconds),
         "steps": int(timeline.at.size),
-        "middle": units.duration(timeline.middle),
+        "typical": units.duration(timeline.typical),
         "width": WIDTH,
         "height": HEIGHT,
         "path": outline(timeline.at, timeline.each, timeline.seconds, most, width=WIDTH, height=HEIGHT),
@@ -65,7 +65,7 @@ def _look(kind: str) -> str:
 def _most(timeline: Timeline) -> float:
     if not timeline.each.size:
         return 0.0
-    return min(float(timeline.each.max()), HEADROOM * timeline.middle) or float(timeline.each.max())
+    return min(float(timeline.each.max()), HEADROOM * timeline.typical) or float(timeline.each.max())
 
 
 def _stalls(timeline: Timeline) -> Iterator[tuple[str, str]]:
@@ -82,7 +82,7 @@ def packed(timeline: Timeline) -> dict[str, Any]:
     longest = sorted(timeline.compiles, key=lambda mark: -mark.seconds)[:MOST_MARKS]
     return {
         "seconds": timeline.seconds,
-        "middle": 1e3 * timeline.middle,
+        "typical": 1e3 * timeline.typical,
         "gaps": _gaps(at),
         "each": _encoded(1e3 * each, "<f4"),
         "stalls": _encoded(stalls, "<u1"),
