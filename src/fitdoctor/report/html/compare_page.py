@@ -14,8 +14,8 @@ from fitdoctor.report.html import sections, text
 from fitdoctor.report.html.drawing import Segment
 from fitdoctor.report.terminal import interval_of
 
-_HALF = 0.5
-"""The scale of a slowdown reaches at least from half as long to half as long again."""
+_LEAST = math.log(1.5)
+"""The scale of a slowdown reaches at least so far."""
 
 
 def page(found: Comparison, limit: float | None = None) -> str:
@@ -61,16 +61,17 @@ def _bar(report: Report, looks: dict[str, str], most: float) -> list[Segment]:
 
 
 def _scale(found: Comparison, limit: float | None) -> dict[str, Any]:
-    """Place the slowdown on a scale with "as long" in the middle."""
+    """Place the slowdown on a scale on which half and twice as long are equally far from the middle."""
     ratio = found.slowdown
-    ends = [ratio.low, ratio.mid, ratio.high if math.isfinite(ratio.high) else ratio.mid]
-    reach = max(_HALF, *(abs(each - 1) for each in ends)) * 1.1
+    ends = [each for each in (ratio.low, ratio.mid, ratio.high) if 0 < each < math.inf]
+    reach = max(_LEAST, *(abs(math.log(each)) for each in ends)) * 1.1
 
     def at(value: float) -> float:
-        return round(min(100.0, max(0.0, 50 + 50 * (value - 1) / reach)), 2)
+        place = math.log(value) / reach if 0 < value < math.inf else 1.0 if value > 1 else -1.0
+        return round(min(100.0, max(0.0, 50 + 50 * place)), 2)
 
     return {
         "low": at(ratio.low), "width": round(max(0.3, at(ratio.high) - at(ratio.low)), 2), "mid": at(ratio.mid),
         "limit": at(1 + limit) if limit is not None else None,
-        "ends": (f"{max(0.0, 1 - reach):.1f}×", "1×", f"{1 + reach:.1f}×"),
+        "ends": (f"{math.exp(-reach):.2g}×", "1×", f"{math.exp(reach):.2g}×"),
     }  # fmt: skip
