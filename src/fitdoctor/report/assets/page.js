@@ -209,10 +209,12 @@
     place.dataset.min = view.min; place.dataset.max = view.max;
   }
 
-  function ceiling(u, low, high) {  // of what is visible; a few stalls do not flatten all others
-    const limit = 4 * timeline.typical;
-    const most = high > limit && limit > 0 ? limit : high;
-    return [0, 1.08 * (most || 1)];
+  function ceiling(u, low, high) {  // of what is visible; a few steps that stall do not flatten all others
+    if (high > 4 * timeline.typical && timeline.typical > 0) {
+      const values = u.data[1].filter((value) => value !== null).sort((a, b) => a - b);
+      high = Math.min(high, Math.max(2 * timeline.typical, values[Math.floor(0.97 * (values.length - 1))]));
+    }
+    return [0, 1.12 * (high || 1)];
   }
 
   function build() {

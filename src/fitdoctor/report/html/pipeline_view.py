@@ -31,7 +31,8 @@ class Node:
     """What the pipeline up to here gives alone."""
     own: str
     width: float
-    """Its own time, over that of the costliest, in percent."""
+    """Its own time, over that of the costliest, in percent; nothing where it is paid in the first epoch only."""
+    once: bool
     facts: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
@@ -52,7 +53,8 @@ class Layer:
 def nodes(found: Mapping[str, Any], source_of: SourceOf | None) -> list[Node]:
     """Return the operators as elements pass them; settings, through which nothing passes, are left out."""
     stages = [each for each in found.get("stages") or () if each["op"] != "Options"]
-    most = max((each["wall_ms"]["mid"] for each in stages if each.get("wall_ms")), default=0.0)
+    # What is cached further on is done in the first epoch only.
+    most = max((each["wall_ms"]["mid"] for each in stages if each.get("wall_ms") and not each.get("cached")), default=0)
     by_place = {each["place"]: each["op"] for each in stages if each.get("place") is not None}
     found_nodes, line = [], None
     for each in stages:
@@ -73,8 +75,9 @@ def _node(stage: Mapping[str, Any], most: float, by_place: Mapping[int, str], so
         slowest=bool(stage.get("slowest")),
         joins=" and ".join(inputs) if len(inputs) > 1 else "",
         rate=f"{units.count(rate.mid)}/s" if rate is not None else "",
-        own=units.duration_short(own.scale(1e-3)) if own is not None else "",
-        width=100 * own.mid / most if own is not None and most > 0 else 0.0,
+        own=units.duration_short(own.scale(1e-3)) if own is not None and own.high > 0 else "",
+        width=100 * own.mid / most if own is not None and most > 0 and not stage.get("cached") else 0.0,
+        once=bool(stage.get("cached")),
         facts=tuple(_facts(stage)),
         notes=tuple(str(each) for each in stage.get("notes") or ()),
     )
