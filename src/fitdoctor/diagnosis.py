@@ -9,6 +9,7 @@ from typing import Any
 from fitdoctor import headline, units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import Resolver, resolve
+from fitdoctor.facts.host_use import HostUse
 from fitdoctor.facts.input_data import as_data
 from fitdoctor.facts.input_view import InputView
 from fitdoctor.facts.layers import Layers
@@ -58,6 +59,7 @@ def diagnose(capture: Capture) -> Report:
             **_layers(facts),
             **_roofline(facts),
             **_waterfall(model, findings),
+            **_host(facts),
         },
         breakdown=_breakdown(model),
         phases=dict(capture.account),
@@ -166,6 +168,15 @@ def _roofline(facts: Resolver) -> dict[str, Any]:
         return {"roofline": roofline_as_data(facts.get(Roofline))}
     except MissingEvidence:
         return {}
+
+
+def _host(facts: Resolver) -> dict[str, Any]:
+    """Say how much of the machine the training had while its steps were steady."""
+    try:
+        host = facts.get(HostUse)
+    except MissingEvidence:
+        return {}
+    return {"host": {"cores_busy": host.cores_busy, "crowding": host.crowding, "throttled": host.throttled}}
 
 
 def _ceiling(model: StepModel | None, findings: Sequence[Finding]) -> Ceiling | None:

@@ -94,6 +94,30 @@ def test_noise_fails_no_build(steps: int, spread: float, alike: float) -> None:
     assert sum(low > 1.0 for low in lows) <= 6
 
 
+def test_what_other_programs_take_fails_no_build(tmp_path: Path) -> None:
+    """The very same script took 20.6 ms a step, and 81.6 ms while seven threads wanted the two cores."""
+    quiet = report(tmp_path, Run(cores=2).fit(steps=300, compute_ms=20, cores_busy=1.2, load=1.0))
+    crowded = report(tmp_path, Run(cores=2).fit(steps=300, compute_ms=80, cores_busy=0.3, load=7.2))
+    found = compare(quiet, crowded, NAMES)
+    assert found.slowdown.mid == pytest.approx(4.0, rel=0.05)
+    assert found.slowdown.low < 1.2
+    assert not found.slower_than(0.05)
+    assert found.verdict.startswith("not judged, since other programs took the cores")
+    assert found.disturbed == ("after: 3.6 threads wanted each core, and the training had 0.3 of 2 cores",)
+    assert "not judged" in comparison.gate(found, 0.05)
+    back = compare(crowded, quiet, NAMES)
+    assert back.slowdown.high > 0.8
+    assert "not judged" in back.verdict
+
+
+def test_a_training_that_crowds_the_machine_itself_is_judged(tmp_path: Path) -> None:
+    before = report(tmp_path, Run(cores=2).fit(steps=300, compute_ms=20, cores_busy=1.2, load=1.0))
+    after = report(tmp_path, Run(cores=2).fit(steps=300, compute_ms=40, cores_busy=1.95, load=9.0))
+    found = compare(before, after, NAMES)
+    assert found.disturbed == ()
+    assert found.slower_than(0.05)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

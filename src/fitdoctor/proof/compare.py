@@ -5,6 +5,9 @@ of their ratio sets the ends of both against each other, at their worst, and is 
 show: how far two runs of the very same script are apart (`BETWEEN_RUNS`, or more where the lab saw the machine drift
 more).  That is more careful than 19 times in 20, since a build that fails for noise is soon believed no more;
 `docs/html-report.md` says how often it still happens.
+
+Other programs on the same machine can make a step several times as long, and evenly so: no range shows that.  So a run
+whose cores others took is not judged, and its range is as much wider as it may have been slowed down.
 """
 
 from __future__ import annotations
@@ -24,6 +27,11 @@ HOW = (
     "the step times of both runs, each with the range of a moving-block bootstrap over its steps, their ends set "
     "against each other, and widened by {drift} for what two runs of the same script differ by"
 )
+
+CROWDED = 1.25
+"""So many threads that want to run per core, and the machine has too much to do."""
+OURS = 0.9
+"""A training that keeps this share of the cores busy crowds the machine itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,8 @@ class Comparison:
     obstacles: tuple[str, ...]
     """Why a difference may come from something else."""
     notes: tuple[str, ...]
+    disturbed: tuple[str, ...]
+    """Which runs had to share their cores with other programs, and how much."""
     parts: tuple[Change, ...]
     """Milliseconds of a step."""
     whole: Change
@@ -60,12 +70,14 @@ class Comparison:
     """Rules: found before and no longer, found only now, found in both."""
 
     def slower_than(self, limit: float) -> bool:
-        """Tell whether the slowdown lies above a limit with all of its range: noise never does."""
-        return self.slowdown.low > 1 + limit
+        """Tell whether the slowdown lies above a limit with all of its range, and other programs are not to blame."""
+        return not self.disturbed and self.slowdown.low > 1 + limit
 
     @property
     def verdict(self) -> str:
         """Say what the range allows to say."""
+        if self.disturbed:
+            return f"not judged, since other programs took the cores: a step took {_times(self.slowdown)} as long"
         if self.slowdown.low > 1:
             return f"slower: a step takes {_times(self.slowdown)} as long"
         if self.slowdown.high < 1:
@@ -93,10 +105,11 @@ def compare(before: Report, after: Report, names: tuple[str, str], *, anyway: bo
         names=names,
         before=before,
         after=after,
-        slowdown=slowdown(steps[0], steps[1], drift),
+        slowdown=_shared(slowdown(steps[0], steps[1], drift), before.run, after.run),
         how=HOW.format(drift=units.percent(math.expm1(drift))),
         obstacles=found,
         notes=tuple(_notes(before.run, after.run)),
+        disturbed=tuple(_disturbed(before.run, after.run)),
         parts=tuple(_parts(before, after)),
         whole=Change("the whole training", *(_number(each.run.get("projected_s")) for each in (before, after))),
         memory=tuple(_memory(before.run, after.run)),
@@ -122,6 +135,28 @@ def slowdown(before: Interval, after: Interval, drift: float) -> Interval:
     apart = math.exp(drift)
     high = after.high / before.low * apart if before.low > 0 else math.inf
     return Interval(after.low / before.high / apart, after.mid / before.mid, high)
+
+
+def _shared(ratio: Interval, before: Mapping[str, Any], after: Mapping[str, Any]) -> Interval:
+    """Widen a ratio by as much as other programs may have slowed either run down."""
+    return Interval(ratio.low / _crowding(after), ratio.mid, ratio.high * _crowding(before))
+
+
+def _crowding(run: Mapping[str, Any]) -> float:
+    """Return how many threads wanted each core, where others took the cores; else 1."""
+    host, cores = run.get("host") or {}, _number((run.get("machine") or {}).get("cores"))
+    crowding, busy = _number(host.get("crowding")), _number(host.get("cores_busy"))
+    if crowding is None or busy is None or not cores or crowding <= CROWDED or busy >= OURS * cores:
+        return 1.0
+    return crowding
+
+
+def _disturbed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for word, run in (("before", before), ("after", after)):
+        crowding = _crowding(run)
+        if crowding > 1:
+            busy, cores = run["host"]["cores_busy"], run["machine"]["cores"]
+            yield f"{word}: {crowding:.1f} threads wanted each core, and the training had {busy:.1f} of {cores:g} cores"
 
 
 # --- what must be the same ----------------------------------------------------------------------------

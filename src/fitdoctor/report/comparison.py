@@ -19,6 +19,8 @@ SCHEMA = "fitdoctor.compare/1"
 def gate(found: Comparison, limit: float) -> str:
     """Say whether the limit holds."""
     told = units.percent(limit)
+    if found.disturbed:
+        return "passed, not judged: other programs took the cores; compare runs on a quiet machine"
     if found.slower_than(limit):
         return f"FAILED: all of the range lies above the {told} allowed"
     if found.slowdown.mid > 1 + limit:
@@ -71,6 +73,7 @@ def text(found: Comparison, limit: float | None = None) -> str:
     for word, rules in (("gone", found.gone), ("new", found.new), ("in both", found.kept)):
         lines.append(f"  {word:8} {', '.join(rules) or 'none'}")
     lines.append("")
+    lines += [f"  disturbed {each}" for each in found.disturbed]
     lines += [f"  not the same: {each}" for each in (*found.obstacles, *found.notes)]
     lines.append(f"  measured: {found.how}")
     if limit is not None:
@@ -95,6 +98,7 @@ def data(found: Comparison, limit: float | None = None) -> dict[str, Any]:
         "findings": {"gone": list(found.gone), "new": list(found.new), "kept": list(found.kept)},
         "comparable": not found.obstacles,
         "not_the_same": [*found.obstacles, *found.notes],
+        "disturbed": list(found.disturbed),
         "limit": limit,
         "failed": found.slower_than(limit) if limit is not None else None,
     }
