@@ -118,6 +118,17 @@ def steps(data: Iterable[T]) -> Iterator[T]:
     yield from session.loops.steps(data)
 
 
+def _repr_html(report: Report) -> str:
+    """Return a report as a notebook shows it."""
+    from fitdoctor.report.html import notebook
+
+    return notebook.fragment(report)
+
+
+# Given here and not in `model.py`, which imports nothing: whoever gets a report from code gets it through this module.
+Report._repr_html_ = _repr_html  # type: ignore[attr-defined]
+
+
 def __getattr__(name: str) -> Any:
     if name == "Callback":
         return _callback_class()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fitdoctor.capture.launch import Options
     from fitdoctor.facts.input_view import InputView
     from fitdoctor.fixes.plan import Plan, Wanted
+    from fitdoctor.proof.compare import Comparison
     from fitdoctor.proof.kept import Outcome
 
 SourceOf = Callable[[Site], "list[str] | None"]
@@ -48,6 +49,56 @@ def plan_fixes(path: str | os.PathLike[str], wanted: Wanted) -> Plan:
 
     capture = store.read(path)
     return plan.make(diagnosis.diagnose(capture), capture, wanted)
+
+
+def open_page(path: str | os.PathLike[str]) -> tuple[str, Report, SourceOf]:
+    """Do the same, and also write the report as one HTML page, with what happened when."""
+    from fitdoctor import diagnosis
+    from fitdoctor.capture import store
+    from fitdoctor.errors import MissingEvidence
+    from fitdoctor.facts import resolve
+    from fitdoctor.facts.timeline import Timeline
+    from fitdoctor.fixes import plan
+    from fitdoctor.report import html
+
+    capture = store.read(path)
+    try:
+        timeline: Timeline | None = resolve(capture).get(Timeline)
+    except MissingEvidence:
+        timeline = None
+    report, source_of = plan.with_diffs(diagnosis.diagnose(capture), capture), source_lines(capture)
+    return html.page(report, source_of, timeline), report, source_of
+
+
+def open_report(path: str | os.PathLike[str]) -> Report:
+    """Read a report from a capture, or from the JSON that `fitdoctor run --json` wrote."""
+    import json
+    from pathlib import Path
+
+    from fitdoctor.errors import UsageError
+    from fitdoctor.report.json import from_dict
+
+    file = Path(path)
+    try:
+        with file.open("rb") as opened:
+            is_json = opened.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        if is_json:
+            return from_dict(json.loads(file.read_text("utf-8-sig")))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UsageError(
+            f"{file} begins as JSON does and is none: {error}",
+            do="give a capture, or a report of `fitdoctor run --json`",
+        ) from error
+    except OSError:
+        pass  # the reader of captures says what is wrong with the file
+    return diagnose_file(file)
+
+
+def compare_files(before: str, after: str, *, anyway: bool = False) -> Comparison:
+    """Report → comparison: two recorded runs side by side."""
+    from fitdoctor.proof.compare import compare
+
+    return compare(open_report(before), open_report(after), (before, after), anyway=anyway)
 
 
 def open_input(path: str | os.PathLike[str]) -> tuple[InputView, SourceOf]:

@@ -10,7 +10,7 @@ from fitdoctor.errors import EXIT_OK
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-FORMATS = ("terminal", "json")
+FORMATS = ("terminal", "json", "html")
 
 
 def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,7 +35,11 @@ def run(args: argparse.Namespace) -> int:
     from fitdoctor.report import json
 
     output.check_writable(args.output)
-    report, source_of = pipeline.open_capture(output.chosen_capture(args.capture))
+    chosen = output.chosen_capture(args.capture)
+    if args.format == "html":
+        output.write(pipeline.open_page(chosen)[0], args.output)
+        return _done(args.output)
+    report, source_of = pipeline.open_capture(chosen)
     if args.format == "json":
         output.write(json.dumps(report), args.output)
     elif args.output == output.STDOUT:
@@ -44,6 +48,12 @@ def run(args: argparse.Namespace) -> int:
         page = io.StringIO()
         output.show(report, source_of, page)
         output.write(page.getvalue(), args.output)
-    if args.output != output.STDOUT:
-        output.talk(f"wrote the report to {args.output}")
+    return _done(args.output)
+
+
+def _done(path: str) -> int:
+    from fitdoctor.cli import output
+
+    if path != output.STDOUT:
+        output.talk(f"wrote the report to {path}")
     return EXIT_OK
