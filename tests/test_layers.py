@@ -28,6 +28,7 @@ LINE = [
     "report",
     "pipeline",
     "api",
+    "serve",
     "cli",
 ]
 ENDS = {"", "__main__", "boot"}

@@ -69,6 +69,7 @@ class Watch:
         except FitdoctorError as error:
             sys.stderr.write(f"fitdoctor: {error}\n")
             return None
+        pipeline.keep_summary(self.capture, self.report)
         if self._show:
             from rich.console import Console
 
@@ -205,7 +206,9 @@ def run(
         return None
     if backends:
         pipeline.try_backends(options, ended.capture, lambda text: None)
-    return pipeline.diagnose_file(ended.capture)
+    report = pipeline.diagnose_file(ended.capture)
+    pipeline.keep_summary(ended.capture, report)
+    return report
 
 
 def diagnose(capture: str | os.PathLike[str]) -> Report:

@@ -204,6 +204,7 @@ def _run(capture: Capture, training: Training | None, model: StepModel | None) -
         "kind": training.kind,
         "site": str(training.site) if training.site else None,
         "adapter": training.info.get("adapter"),
+        "batch_size": training.info.get("batch_size"),
         "warmup_steps": training.warmup_steps,
         "epochs": training.epochs,
         "steps_per_epoch": training.steps_per_epoch,

@@ -214,6 +214,7 @@ def _answer(ended: Any, json_path: str | None) -> None:
     from fitdoctor.report import json
 
     report, source_of = pipeline.open_capture(ended.capture)
+    pipeline.keep_summary(ended.capture, report)
     if json_path:
         output.write(json.dumps(report), json_path)
         if json_path != output.STDOUT:
