@@ -111,6 +111,7 @@ class Session:
             fitdoctor=__version__,
             mode=self.mode,
             started=time.time(),
+            start_ns=self.start_ns,
             pid=os.getpid(),
             cap={"steps": self.cap.steps, "budget": self.cap.budget, "hit": None},
             exit={"code": None, "signal": None, "reason": "running"},

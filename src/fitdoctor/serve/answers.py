@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -20,9 +21,11 @@ from fitdoctor.serve import pages
 from fitdoctor.serve.diagnoses import Diagnoses, shown
 from fitdoctor.serve.history import projects
 from fitdoctor.serve.shelf import Entry, Shelf
+from fitdoctor.serve.snapshot import readable
 
 HTML, JSON = "text/html; charset=utf-8", "application/json; charset=utf-8"
 ASSETS = {"serve.css": "text/css; charset=utf-8", "serve.js": "text/javascript; charset=utf-8"}
+EVENTS_AT_ONCE = 500
 OWN_POLICY = "script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"
 _INLINE = re.compile(r"<(script|style)\b[^>]*>(.*?)</\1\s*>", re.DOTALL | re.IGNORECASE)
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -101,7 +104,9 @@ class Answers:
         return Answer(200, HTML, encoded(pages.with_way_back(made, self.at)), policy=policy_for(made))
 
     def _trace(self, entry: Entry) -> Answer:
-        return self._nothing()
+        pieces = trace(entry)
+        first = next(pieces)  # what cannot be read says so before the answer begins
+        return Answer(200, JSON, itertools.chain([first], pieces), headers=saved_as(entry, "trace.json"))
 
     def _live(self, id_: str) -> Answer:
         """Say how far the runs under way are, or one of them; and whether anything in the list changed."""
@@ -114,6 +119,20 @@ class Answers:
     def _nothing(self) -> Answer:
         text = pages.message(self.at, "There is nothing here", "The capture may have been moved or deleted.")
         return Answer(404, HTML, encoded(text))
+
+
+def trace(entry: Entry) -> Iterator[bytes]:
+    """Yield the trace of a run in pieces of a size that is worth sending."""
+    from fitdoctor.report import chrome
+
+    with readable(entry.path) as file:
+        kept: list[str] = []
+        for piece in chrome.pieces(file):
+            kept.append(piece)
+            if len(kept) >= EVENTS_AT_ONCE:
+                yield encoded("".join(kept))
+                kept.clear()
+        yield encoded("".join(kept))
 
 
 def progress(entry: Entry) -> dict[str, Any]:
