@@ -28,6 +28,7 @@ LINE = [
     "report",
     "pipeline",
     "api",
+    "notebook",
     "serve",
     "cli",
 ]
