@@ -92,7 +92,7 @@ def test_letting_go_after_some_steps_changes_nothing(doctor: Doctor, backend: st
         SET_UP
         + "import fitdoctor\nwith fitdoctor.watch('cut.fitdoctor', show=False, steps=40) as seen:\n    "
         + train.format(epochs=epochs).replace("\n", "\n    ").rstrip()
-        + "\nprint(seen.report.run['steps'], seen.report.run['step_ms'] is not None, seen.report.run['planned_steps'])\n"
+        + "\nrun = seen.report.run\nprint(run['steps'], run['step_ms'] is not None, run['planned_steps'])\n"
     )
     plain = doctor.script(SET_UP + train.format(epochs=epochs), "plain.py")
     seen = doctor.plain(str(watched), backend=backend)
@@ -136,7 +136,10 @@ def test_the_magic_knows_its_options() -> None:
 
 
 def test_loading_it_needs_no_ipython(tmp_path: Path) -> None:
-    program = "import sys, fitdoctor, fitdoctor.notebook; print('IPython' in sys.modules, callable(fitdoctor.load_ipython_extension))"
+    program = (
+        "import sys, fitdoctor, fitdoctor.notebook;"
+        "print('IPython' in sys.modules, callable(fitdoctor.load_ipython_extension))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path, env={**os.environ}
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fitdoctor.errors import FitdoctorError
+from fitdoctor.errors import FitdoctorError, NotACapture
 from fitdoctor.model import Report, Site
 from fitdoctor.report import summary as summaries
 from fitdoctor.serve.shelf import Entry, Shelf, Stamp
@@ -50,7 +50,12 @@ def diagnose(entry: Entry) -> Answer:
     began = time.monotonic()
     with readable(entry.path) as file:
         capture = replace(store.read(file), path=str(entry.path))
-    report = diagnosis.diagnose(capture)
+    try:
+        report = diagnosis.diagnose(capture)
+    except Exception as error:  # one strange capture must not take the page of all others down
+        raise NotACapture(
+            f"{entry.name} cannot be diagnosed: {type(error).__name__}: {error}", do="fitdoctor diagnose says more"
+        ) from error
     now = time.monotonic()
     return Answer(report, pipeline.source_lines(capture), entry.stamp, now, now - began)
 

@@ -145,8 +145,7 @@ class Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what is no proper request, without an echo of it."""
         self.close_connection = True
-        if not hasattr(self, "request_version"):
-            self.request_version = "HTTP/1.1"
+        self.request_version = self.protocol_version  # whatever it claimed: the answer has a head
         self._send(self._refusal(code, "That was no proper request."))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that http.server uses
