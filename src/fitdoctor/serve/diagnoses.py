@@ -23,6 +23,8 @@ LIVE_SECONDS = 4.0
 LIVE_SHARE = 0.1
 """and takes at most this share of a core."""
 IDLE_SECONDS = 2.0
+LEAST_SHARE = 0.0005
+"""A smaller part of a step is not worth a line."""
 
 SourceOf = Callable[[Site], "list[str] | None"]
 
@@ -156,7 +158,7 @@ def shown(answer: Answer | None) -> dict[str, Any]:
         "parts": [
             {"name": part, "share": ms / total, "text": f"{units.duration(ms / 1e3)}, {units.percent(ms / total)}"}
             for part, ms in report.breakdown.items()
-            if total > 0 and ms > 0
+            if total > 0 and ms / total >= LEAST_SHARE
         ],
         "findings": [
             {

@@ -12,7 +12,7 @@ from typing import Any
 from fitdoctor import units
 from fitdoctor.model import Interval, Report
 from fitdoctor.serve import chart
-from fitdoctor.serve.diagnoses import SourceOf
+from fitdoctor.serve.diagnoses import LEAST_SHARE, SourceOf
 from fitdoctor.serve.history import Project, Shift
 from fitdoctor.serve.markup import Child, Html, el, join
 from fitdoctor.serve.shelf import Entry
@@ -107,12 +107,12 @@ def _project(at: Address, project: Project, now: float, most: int) -> Html:
 
 
 def _regressions(at: Address, project: Project, now: float) -> Iterator[Html]:
-    """Say when the step became slower, the last times it did."""
+    """Say in which runs the step became slower, the last times it did."""
     found = [(run, project.shifts[run.id]) for run in project.runs if run.id in project.shifts]
     for run, shift in [each for each in found if each[1].kind == "slower"][:REGRESSIONS_AT_ONCE]:
         when = el("a", moment(run.started, now), href=at.run(run))
         news = f", with {', '.join(shift.news)}" if shift.news else ""
-        yield el("p", el("span", shift_words(shift), class_="shift slower"), " since ", when, news)
+        yield el("p", el("span", shift_words(shift), class_="shift slower"), " in the run of ", when, news)
 
 
 def _row(at: Address, run: Entry, shift: Shift | None, now: float) -> Html:
@@ -254,7 +254,7 @@ def plain_run(at: Address, run: Entry, report: Report) -> str:
         for words, name in (("the report as JSON", "report.json"), ("the trace, for Perfetto", "trace.json"))
     ]
     body.append(el("p", links[0], " ", links[1], class_="more"))
-    return page(at, run.title, el("article", *body))
+    return page(at, run.title, el("p", el("a", "← all runs", href=f"{at.base}/"), class_="more"), el("article", *body))
 
 
 def _facts(run: Entry, report: Report) -> Html:
@@ -276,7 +276,7 @@ def _parts(report: Report) -> Html | None:
         el("tr", el("td", el("i", class_=f"key {part}"), part), el("td", units.duration(ms / 1e3), class_="number"),
            el("td", units.percent(ms / total), class_="number"))
         for part, ms in report.breakdown.items()
-        if ms > 0 and total > 0
+        if total > 0 and ms / total >= LEAST_SHARE
     ]  # fmt: skip
     return el("table", el("tbody", *rows), class_="parts") if rows else None
 
