@@ -28,6 +28,8 @@ LINE = [
     "report",
     "pipeline",
     "api",
+    "notebook",
+    "serve",
     "cli",
 ]
 ENDS = {"", "__main__", "boot"}

@@ -30,5 +30,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'fitdoctor' has no attribute {name!r}")
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Give a notebook the cell magic `%%fitdoctor`: IPython calls this for `%load_ext fitdoctor`."""
+    from fitdoctor import notebook
+
+    notebook.load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fitdoctor.errors import CaptureError
 from fitdoctor.model import Capture, Proof, Report, Site
 
 if TYPE_CHECKING:
@@ -99,6 +102,19 @@ def compare_files(before: str, after: str, *, anyway: bool = False) -> Compariso
     from fitdoctor.proof.compare import compare
 
     return compare(open_report(before), open_report(after), (before, after), anyway=anyway)
+
+
+def keep_summary(path: str | os.PathLike[str], report: Report) -> None:
+    """Leave the answer in a few words in a capture that was just written, so that lists of many need not diagnose."""
+    from fitdoctor.capture import store
+    from fitdoctor.report import summary
+
+    with contextlib.suppress(CaptureError, sqlite3.Error):  # a list works it out itself, then
+        writer = store.Writer.reopen(path)
+        try:
+            writer.meta({summary.KEY: summary.of(report)})
+        finally:
+            writer.seal()
 
 
 def open_input(path: str | os.PathLike[str]) -> tuple[InputView, SourceOf]:

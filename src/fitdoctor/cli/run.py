@@ -223,6 +223,7 @@ def _answer(ended: Any, json_path: str | None, html_path: str | None) -> None:
         output.talk(f"the report to look at is {html_path}")
     else:
         report, source_of = pipeline.open_capture(ended.capture)
+    pipeline.keep_summary(ended.capture, report)
     if json_path:
         output.write(json.dumps(report), json_path)
         if json_path != output.STDOUT:
