@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,8 +19,10 @@ import pytest
 import yaml
 
 import fitdoctor
+from fitdoctor.capture import store
 from fitdoctor.cli.main import build_parser
 from fitdoctor.rules import Rule, all_rules
+from tests.conftest import Doctor
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -171,3 +175,129 @@ def test_links_of_the_readme_are_moved() -> None:
         "[a](docs/b.md#c) [log](CHANGELOG.md) [S.md](S.md) [s](src/s.json) [w](https://w) ![p](docs/p.svg)"
     )
     assert moved == "[a](b.md#c) [log](changelog.md) `S.md` s (`src/s.json`) [w](https://w) ![p](p.svg)"
+
+
+def blocks(page: str, *kinds: str) -> list[str]:
+    """Return the fenced blocks of these kinds."""
+    found = re.findall(r"^```(\w+)\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [text for kind, text in found if kind in kinds]
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """Return what is given to fitdoctor in a block that is shown but not run here."""
+    spoken = re.findall(r"(?:^|[\s!\"'])fitdoctor ([a-z]+(?: [^\n;#&']*)?)", text)
+    return [shlex.split(words.strip()) for words in spoken]
+
+
+@pytest.mark.parametrize("page", sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / "guides").glob("*.md")))
+def test_commands_of_the_guides_are_understood(page: str) -> None:
+    parser, commands = build_parser()
+    for text in blocks(page, "bash", "yaml", "text"):
+        for name, *rest in commands_in(text):
+            split = getattr(commands[name], "split", None)
+            parser.parse_args([name, *(split(rest)[0] if split else rest)])
+
+
+def test_the_manifest_of_the_kubernetes_guide_is_one() -> None:
+    (text,) = blocks("guides/kubernetes.md", "yaml")
+    job = yaml.safe_load(text)
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
+    assert "fitdoctor run --capture" in container["args"][0]
+
+
+@pytest.mark.parametrize("page", ["guides/slurm.md", "guides/ec2.md", "guides/kubernetes.md"])
+def test_shell_scripts_of_the_guides_are_well_formed(page: str) -> None:
+    for text in blocks(page, "bash"):
+        done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.framework
+def test_the_batch_script_of_the_slurm_guide_runs(doctor: Doctor) -> None:
+    """As Slurm would start it, with a stand-in for `srun` that runs what it is given."""
+    script = next(text for text in blocks("guides/slurm.md", "bash") if "#SBATCH" in text)
+    tools, submitted, node = (doctor.folder / name for name in ("bin", "submitted", "node"))
+    for folder in (tools, submitted, node, doctor.work / "venv" / "bin"):
+        folder.mkdir(parents=True)
+    programs = {
+        "srun": '#!/bin/sh\nexec "$@"\n',
+        "fitdoctor": f'#!/bin/sh\nexec "{sys.executable}" -m fitdoctor "$@"\n',
+    }
+    for name, text in programs.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    (doctor.work / "venv" / "bin" / "activate").write_text("")
+    doctor.script(CONTAINER_SCRIPT)
+    slurm = {"SLURM_JOB_ID": "4711", "SLURM_SUBMIT_DIR": str(submitted), "TMPDIR": str(node)}
+    env = doctor.env("jax", **slurm, SM_MODEL_DIR=str(doctor.folder / "model"))
+    done = subprocess.run(
+        ["bash", "-c", script.replace("fitdoctor run", "fitdoctor run --budget 15")],
+        cwd=doctor.work,
+        env={**env, "PATH": f"{tools}{os.pathsep}{env['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert store.read(submitted / "why-slow-4711.fitdoctor").calls
+    assert json.loads((doctor.work / "why-slow-4711.json").read_text())["schema"] == "fitdoctor.report/1"
+
+
+CONTAINER_SCRIPT = """
+import argparse
+import os
+
+import keras
+import numpy as np
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int)
+args = parser.parse_args()
+x = np.random.rand(6400, 8)
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(x, x[:, :1], epochs=args.epochs, verbose=0)
+os.makedirs(os.environ["SM_MODEL_DIR"], exist_ok=True)
+model.save(os.path.join(os.environ["SM_MODEL_DIR"], "model.keras"))
+"""
+
+
+@pytest.mark.framework
+def test_the_entry_point_of_the_sagemaker_guide_runs(doctor: Doctor) -> None:
+    """In folders like those of the container, with SageMaker's variables; the arguments are hyperparameters."""
+    (entry,) = blocks("guides/sagemaker.md", "python")
+    model, out, local = (doctor.folder / "ml" / name for name in ("model", "output/data", "tmp"))
+    for folder in (model, out, local):
+        folder.mkdir(parents=True)
+    entry = entry.replace("/tmp/", f"{local}/").replace('"run", ', '"run", "--budget", "15", ')
+    doctor.script(entry, "doctor.py")
+    doctor.script(CONTAINER_SCRIPT)
+    done = doctor.plain(
+        "doctor.py",
+        "--epochs",
+        "50",
+        backend="jax",
+        SM_MODEL_DIR=str(model),
+        SM_OUTPUT_DATA_DIR=str(out),
+        SM_HPS='{"epochs": 50}',
+    )
+    assert done.code == 0, done.err[-2000:]
+    assert {path.name for path in out.iterdir()} == {"run.fitdoctor", "report.json"}
+    assert "One step" in done.out
+    assert list(model.iterdir()) == [], "a diagnosis saves no model"
+
+
+@pytest.mark.framework
+def test_the_function_of_the_ray_guide_runs_beside_the_main_thread(doctor: Doctor) -> None:
+    (function,) = blocks("guides/ray.md", "python")
+    program = (
+        f"{function}\nimport threading\n"
+        "worker = threading.Thread(target=lambda: print(train_loop({'capture': 'seen.fitdoctor'})))\n"
+        "worker.start()\nworker.join()\n"
+    )
+    done = doctor.plain("-c", program, backend="jax")
+    assert done.code == 0, done.err[-2000:]
+    assert done.out.strip()
+    assert store.read(doctor.work / "seen.fitdoctor").calls

@@ -30,7 +30,7 @@ def main() -> int:
     """Run and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "assets" / "run.svg")
-    parser.add_argument("--lines", type=int, default=70, help="how much of the report is drawn (default: 70 lines)")
+    parser.add_argument("--lines", type=int, default=42, help="how much of the report is drawn (default: 42 lines)")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="default: examples/slow_images.py")
     args = parser.parse_args()
     words = args.command or ["examples/slow_images.py"]

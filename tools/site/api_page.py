@@ -32,11 +32,15 @@ def page(package: Path) -> str:
 
 
 def definitions(package: Path) -> dict[str, Node]:
-    """Return every class and function of these modules, by name; what stands outermost comes first."""
+    """Return every class and function of these modules, by name, and public names wherever they are defined."""
     found: dict[str, Node] = {}
-    for home in HOMES:
-        for node in ast.walk(ast.parse((package / home).read_text("utf-8"))):
-            if isinstance(node, Node) and not node.name.startswith("_"):
+    homes = [package / home for home in HOMES]
+    for path in [*homes, *sorted(set(package.rglob("*.py")) - set(homes))]:
+        missing = set(fitdoctor.__all__) - set(found)
+        if path not in homes and not missing - {"__version__"}:
+            break
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):  # what stands outermost comes first
+            if isinstance(node, Node) and (node.name in missing or path in homes) and node.name[0] != "_":
                 found.setdefault(node.name, node)
     return found
 
@@ -84,7 +88,7 @@ def described(node: Node, prefix: str = "") -> str:
 def signature(node: ast.FunctionDef, prefix: str, name: str = "") -> str:
     """Write a call with its arguments, one a line where they are many."""
     arguments = node.args
-    if arguments.args and arguments.args[0].arg == "self":
+    if arguments.args and arguments.args[0].arg in ("self", "cls"):
         arguments = ast.arguments(**{**vars(arguments), "args": arguments.args[1:]})
     inside = ast.unparse(arguments)
     returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None and not name else ""
