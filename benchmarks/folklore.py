@@ -29,9 +29,9 @@ from folklore_page import Claim, Measured, outcome, page, verdict
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "folklore.md"
-SECONDS = 14.0
+SECONDS = 10.0
 WARM_UP_S = 0.5
-FEWEST, MOST = 4, 60
+FEWEST, MOST = 6, 80
 TIMEOUT = 300.0
 PACKAGES = ("keras", "tensorflow-cpu", "tensorflow", "numpy")
 

@@ -80,9 +80,9 @@ def test_both_sides_take_turns() -> None:
         return sum(1 for _ in range(20_000 if name == "before" else 200)) and 1.0
 
     found = folklore.measure(Case("a case", lambda: block("before"), lambda: block("after")), seconds=0)
-    measured = order[-8:]
-    assert measured == ["before", "after", "after", "before"] * 2
-    assert found.pairs == 4
+    measured = order[-12:]
+    assert measured == ["before", "after", "after", "before"] * 3
+    assert found.pairs == 6
     assert found.ratio.low > 1
 
 
