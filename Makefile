@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard bench-layers clean
+.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard bench-layers bench-folklore docs screenshot clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -74,6 +74,15 @@ bench-shard: venv  ## small files to shards: throughput, memory, and the same re
 
 bench-layers: venv  ## whether layers timed one by one sum to the step, on four models and three backends
 	$(BIN)/python benchmarks/layer_sums.py
+
+bench-folklore: venv  ## what everybody says about slow Keras trainings, measured; writes docs/folklore.md
+	$(BIN)/python benchmarks/folklore.py
+
+docs: venv  ## the documentation as a site, in build/site
+	$(BIN)/mkdocs build --strict
+
+screenshot: venv  ## run an example and draw its report, docs/assets/run.svg
+	$(BIN)/python tools/screenshot.py
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
