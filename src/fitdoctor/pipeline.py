@@ -14,6 +14,7 @@ from fitdoctor.model import Capture, Proof, Report, Site
 if TYPE_CHECKING:
     from fitdoctor.capture.launch import Options
     from fitdoctor.facts.input_view import InputView
+    from fitdoctor.facts.timeline import Timeline
     from fitdoctor.fixes.plan import Plan, Wanted
     from fitdoctor.proof.compare import Comparison
     from fitdoctor.proof.kept import Outcome
@@ -56,21 +57,27 @@ def plan_fixes(path: str | os.PathLike[str], wanted: Wanted) -> Plan:
 
 def open_page(path: str | os.PathLike[str]) -> tuple[str, Report, SourceOf]:
     """Do the same, and also write the report as one HTML page, with what happened when."""
-    from fitdoctor import diagnosis
     from fitdoctor.capture import store
+    from fitdoctor.report import html
+
+    report, source_of, timeline = examined(store.read(path))
+    return html.page(report, source_of, timeline), report, source_of
+
+
+def examined(capture: Capture) -> tuple[Report, SourceOf, Timeline | None]:
+    """Capture → facts → findings → fixes: all that a page of the run shows."""
+    from fitdoctor import diagnosis
     from fitdoctor.errors import MissingEvidence
     from fitdoctor.facts import resolve
     from fitdoctor.facts.timeline import Timeline
     from fitdoctor.fixes import plan
-    from fitdoctor.report import html
 
-    capture = store.read(path)
+    report = plan.with_diffs(diagnosis.diagnose(capture), capture)
     try:
         timeline: Timeline | None = resolve(capture).get(Timeline)
     except MissingEvidence:
         timeline = None
-    report, source_of = plan.with_diffs(diagnosis.diagnose(capture), capture), source_lines(capture)
-    return html.page(report, source_of, timeline), report, source_of
+    return report, source_lines(capture), timeline
 
 
 def open_report(path: str | os.PathLike[str]) -> Report:
