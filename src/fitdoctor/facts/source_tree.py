@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts.source_index import Index, Node, index
 from fitdoctor.model import Capture, Gap, Site
 
 _COMPILERS = ("tensorflow.function", "jax.jit")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a file is not Python."""
+
+    line: int
+    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,43 +54,67 @@ class SourceFile:
 
     path: str
     text: str
+    given: Mapping[str, str] = field(default_factory=dict)
+    """What names stand for that it imports from other files of the user's own."""
 
     @functools.cached_property
+    def _parsed(self) -> tuple[ast.Module, Fault | None]:
+        try:
+            return ast.parse(self.text), None
+        except SyntaxError as error:
+            fault = Fault(error.lineno or 1, error.msg)
+        except (ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested too deep for Python itself
+            fault = Fault(1, str(error) or "it is nested too deeply for Python to parse")
+        return ast.Module(body=[], type_ignores=[]), fault
+
+    @property
     def tree(self) -> ast.Module:
         """The syntax tree; empty where the file does not parse (it cannot have run either)."""
-        try:
-            return ast.parse(self.text)
-        except (SyntaxError, ValueError):
-            return ast.Module(body=[], type_ignores=[])
+        return self._parsed[0]
+
+    @property
+    def fault(self) -> Fault | None:
+        """Why the file does not parse, if it does not."""
+        return self._parsed[1]
+
+    @functools.cached_property
+    def _index(self) -> Index:
+        return index(self.tree)
 
     @functools.cached_property
     def aliases(self) -> dict[str, str]:
         """What each imported name stands for."""
-        found: dict[str, str] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                for each in node.names:
-                    found[each.asname or each.name.split(".")[0]] = (
-                        each.name if each.asname else each.name.split(".")[0]
-                    )
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.update({each.asname or each.name: f"{node.module}.{each.name}" for each in node.names})
+        found: dict[str, str] = dict(self.given)
+        for node in self._index.nodes(ast.Import):
+            for each in node.names:
+                found[each.asname or each.name.split(".")[0]] = each.name if each.asname else each.name.split(".")[0]
+        for taken in self._index.nodes(ast.ImportFrom):
+            if taken.module and not taken.level:
+                found.update({each.asname or each.name: f"{taken.module}.{each.name}" for each in taken.names})
         return found
 
-    @functools.cached_property
+    @property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """The node around each node."""
-        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        return self._index.parents
 
     @functools.cached_property
     def functions(self) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
         """Functions and methods by name; the last definition wins, as in Python."""
-        return {node.name: node for node in ast.walk(self.tree) if isinstance(node, _FUNCTIONS)}
+        found: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        found.update({node.name: node for node in self._index.nodes(ast.FunctionDef)})
+        found.update({node.name: node for node in self._index.nodes(ast.AsyncFunctionDef)})
+        return found
+
+    def nodes(self, *kinds: type[Node]) -> list[Node]:
+        """Return all nodes of these kinds, in the order of the source."""
+        found = [node for kind in kinds for node in self._index.nodes(kind)]
+        return sorted(found, key=_position)
 
     @functools.cached_property
     def _assigned(self) -> dict[str, list[tuple[ast.AST | None, int, ast.expr]]]:
         found: dict[str, list[tuple[ast.AST | None, int, ast.expr]]] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes(ast.Assign, ast.AnnAssign, ast.NamedExpr):
             if isinstance(node, ast.Assign):
                 targets, value = node.targets, node.value
             elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
@@ -158,11 +191,44 @@ class SourceFile:
 
     def calls(self, *names: str) -> Iterator[FoundCall]:
         """Yield the calls (of these resolved names), in the order of the source."""
-        nodes = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
-        for node in sorted(nodes, key=lambda each: (each.lineno, each.col_offset)):
-            name = self.resolve(node.func)
-            if not names or name in names:
-                yield FoundCall(self, node, name)
+        if not names:
+            yield from (FoundCall(self, node, self.resolve(node.func)) for node in self.nodes(ast.Call))
+            return
+        for call in self.calls_of(*{name.rpartition(".")[2] for name in names}):
+            if call.name in names:
+                yield call
+
+    def calls_of(self, *methods: str) -> Iterator[FoundCall]:
+        """Yield the calls of these names, whatever stands before the last dot, in the order of the source."""
+        nodes = [node for method in methods for node in self._called.get(method, ())]
+        for node in sorted(nodes, key=_position):
+            yield FoundCall(self, node, self.resolve(node.func))
+
+    def calls_with(self, keyword: str) -> Iterator[FoundCall]:
+        """Yield the calls that are given this keyword, in the order of the source."""
+        for node in self._given_by_name.get(keyword, ()):
+            yield FoundCall(self, node, self.resolve(node.func))
+
+    @functools.cached_property
+    def _called(self) -> dict[str, list[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
+        for node in self._index.nodes(ast.Call):
+            function = node.func
+            if isinstance(function, ast.Attribute):
+                found.setdefault(function.attr, []).append(node)
+            elif isinstance(function, ast.Name):
+                name = self.aliases.get(function.id, function.id)
+                found.setdefault(name.rpartition(".")[2], []).append(node)
+        return found
+
+    @functools.cached_property
+    def _given_by_name(self) -> dict[str, list[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
+        for node in self.nodes(ast.Call):
+            for each in node.keywords:
+                if each.arg is not None:
+                    found.setdefault(each.arg, []).append(node)
+        return found
 
     def chain(self, expression: ast.expr) -> list[FoundCall]:
         """Return the calls that make an object, innermost first, through variables and local functions."""
@@ -222,8 +288,8 @@ class SourceTree:
 
     def compile_calls(self) -> Iterator[FoundCall]:
         """Yield the calls of a model's `compile`: of a method of that name with an optimizer or a loss."""
-        for call in self.calls():
-            method = isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "compile"
+        for call in (call for file in self.files for call in file.calls_of("compile")):
+            method = isinstance(call.node.func, ast.Attribute)
             said = call.node.args or call.keyword("optimizer") is not None or call.keyword("loss") is not None
             if method and said and call.name not in ("re.compile", "torch.compile"):
                 yield call
@@ -248,3 +314,7 @@ def _canonical(name: str) -> str:
         if name == prefix or name.startswith(prefix + "."):
             return short + name[len(prefix) :]
     return name
+
+
+def _position(node: ast.AST) -> tuple[int, int]:
+    return (node.lineno, node.col_offset)  # type: ignore[attr-defined]
