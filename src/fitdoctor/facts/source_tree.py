@@ -6,12 +6,16 @@ import ast
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import source_flow
+from fitdoctor.facts.source_flow import Assigned
 from fitdoctor.facts.source_index import Index, Node, index
 from fitdoctor.model import Capture, Gap, Site
 
 _COMPILERS = ("tensorflow.function", "jax.jit")
+_TRAINS = ("fit", "fit_generator", "train_on_batch", "apply_gradients", "stateless_apply", "backward")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -112,19 +116,9 @@ class SourceFile:
         return sorted(found, key=_position)
 
     @functools.cached_property
-    def _assigned(self) -> dict[str, list[tuple[ast.AST | None, int, ast.expr]]]:
-        found: dict[str, list[tuple[ast.AST | None, int, ast.expr]]] = {}
-        for node in self.nodes(ast.Assign, ast.AnnAssign, ast.NamedExpr):
-            if isinstance(node, ast.Assign):
-                targets, value = node.targets, node.value
-            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
-                targets, value = [node.target], node.value
-            else:
-                continue
-            for target in targets:
-                if isinstance(target, ast.Name):
-                    found.setdefault(target.id, []).append((self.scope(node), target.lineno, value))
-        return found
+    def assigned(self) -> dict[str, list[Assigned]]:
+        """What is assigned to each variable and, as `self.name`, to each attribute."""
+        return source_flow.assigned(self)
 
     def site(self, node: ast.AST, symbol: str | None = None) -> Site:
         """Return where a node stands; `symbol` is by default the function around it."""
@@ -149,14 +143,7 @@ class SourceFile:
     @functools.cached_property
     def compiled_functions(self) -> frozenset[str]:
         """Names of functions that are compiled, or called from one that is."""
-        names: set[str] = set()
-        for function in self.functions.values():
-            for decorator in function.decorator_list:
-                target = decorator.func if isinstance(decorator, ast.Call) else decorator
-                if self.resolve(target) in _COMPILERS or (
-                    isinstance(decorator, ast.Call) and any(self.resolve(each) in _COMPILERS for each in decorator.args)
-                ):
-                    names.add(function.name)
+        names = {function.name for function in self.functions.values() if self._is_decorated(function)}
         for call in self.calls(*_COMPILERS):
             names.update(each.id for each in call.node.args if isinstance(each, ast.Name))
         queue = list(names)
@@ -172,7 +159,17 @@ class SourceFile:
 
     def is_compiled(self, node: ast.AST) -> bool:
         """Tell whether a node stands in a function that is compiled."""
-        return any(isinstance(each, _FUNCTIONS) and each.name in self.compiled_functions for each in self.inside(node))
+        return any(
+            isinstance(each, _FUNCTIONS) and (each.name in self.compiled_functions or self._is_decorated(each))
+            for each in self.inside(node)
+        )
+
+    def _is_decorated(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        for decorator in function.decorator_list:
+            options = [decorator.func, *decorator.args] if isinstance(decorator, ast.Call) else [decorator]
+            if any(self.resolve(each) in _COMPILERS for each in options):
+                return True
+        return False
 
     def resolve(self, node: ast.AST) -> str:
         """Return the dotted name of an expression, imports resolved; `.name` for a method of an object."""
@@ -231,48 +228,51 @@ class SourceFile:
         return found
 
     def chain(self, expression: ast.expr) -> list[FoundCall]:
-        """Return the calls that make an object, innermost first, through variables and local functions."""
-        calls: list[FoundCall] = []
-        here: ast.expr | None = expression
-        seen: set[int] = set()
-        while here is not None and id(here) not in seen:
-            seen.add(id(here))
-            if isinstance(here, ast.Name):
-                here = self._value_of(here)
-            elif isinstance(here, ast.Call):
-                made = self._returned(here)
-                if made is not None:
-                    here = made
-                    continue
-                calls.append(FoundCall(self, here, self.resolve(here.func)))
-                here = here.func.value if isinstance(here.func, ast.Attribute) else None
-            else:
-                here = None
-        return calls[::-1]
+        """Return the calls that make an object, innermost first, through variables, attributes and functions."""
+        nodes = source_flow.chain(self, expression)
+        return [FoundCall(self, node, self.resolve(node.func)) for node in nodes]
 
-    def _value_of(self, name: ast.Name) -> ast.expr | None:
-        """Return what was last assigned to a variable before this use, in its own scope or around it."""
-        scopes: list[ast.AST] = [self.scope(name), self.tree]
-        for scope in scopes:
-            before = [
-                (line, value)
-                for where, line, value in self._assigned.get(name.id, ())
-                if where is scope and line < name.lineno + (scope is not scopes[0])
-            ]
-            if before:
-                return max(before, key=lambda each: each[0])[1]
-        return None
+    def constant(self, expression: ast.expr | None) -> Any:
+        """Return the constant that an expression stands for, through variables; None where it is none."""
+        return source_flow.constant(self, expression)
 
-    def _returned(self, call: ast.Call) -> ast.expr | None:
-        if not isinstance(call.func, ast.Name) or call.func.id in self.aliases:
-            return None
-        function = self.functions.get(call.func.id)
-        returns = [
-            node.value
-            for node in (ast.walk(function) if function is not None else ())
-            if isinstance(node, ast.Return) and node.value is not None
-        ]
-        return returns[-1] if returns else None
+    def bases(self, node: ast.ClassDef) -> set[str]:
+        """Return the resolved names of a class's bases, and of theirs in the same file."""
+        names: set[str] = set()
+        queue = [node]
+        while queue:
+            for base in queue.pop().bases:
+                name = self.resolve(base)
+                if name not in names:
+                    names.add(name)
+                    queue += [self.classes[name]] if name in self.classes else []
+        return names
+
+    @functools.cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        """Classes by name."""
+        return {node.name: node for node in self._index.nodes(ast.ClassDef)}
+
+    @functools.cached_property
+    def trains(self) -> bool:
+        """Whether it calls what trains a model."""
+        return any(isinstance(call.node.func, ast.Attribute) for call in self.calls_of(*_TRAINS))
+
+    def repeats(self, node: ast.AST) -> bool:
+        """Tell whether a node is run again and again: in a loop, or in a function that one of the file's loops calls."""
+        seen: set[str] = set()
+        queue = [node]
+        while queue:
+            here = queue.pop()
+            for around in self.inside(here):
+                if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+                    return True
+                if isinstance(around, _FUNCTIONS):
+                    if around.name not in seen:
+                        seen.add(around.name)
+                        queue += [call.node for call in self.calls_of(around.name)]
+                    break
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,15 +280,27 @@ class SourceTree:
     """All of the user's files that took part in the run."""
 
     files: tuple[SourceFile, ...]
+    ran: bool = True
+    """Whether they took part in a run: then it is known that they train, and what they leave open is measured."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether anything is trained with them, as far as can be known."""
+        return self.ran or any(file.trains for file in self.files)
 
     def calls(self, *names: str) -> Iterator[FoundCall]:
         """Yield the calls of these resolved names in all files."""
         for file in self.files:
             yield from file.calls(*names)
 
+    def calls_of(self, *methods: str) -> Iterator[FoundCall]:
+        """Yield the calls of these names, whatever stands before the last dot, in all files."""
+        for file in self.files:
+            yield from file.calls_of(*methods)
+
     def compile_calls(self) -> Iterator[FoundCall]:
         """Yield the calls of a model's `compile`: of a method of that name with an optimizer or a loss."""
-        for call in (call for file in self.files for call in file.calls_of("compile")):
+        for call in self.calls_of("compile"):
             method = isinstance(call.node.func, ast.Attribute)
             said = call.node.args or call.keyword("optimizer") is not None or call.keyword("loss") is not None
             if method and said and call.name not in ("re.compile", "torch.compile"):
