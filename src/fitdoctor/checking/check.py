@@ -57,7 +57,7 @@ def look(path: str, settings: Settings) -> Looked:
 
 
 def _suspected(file: SourceFile, settings: Settings, unchecked: list[Unchecked]) -> Iterator[tuple[Rule, Site]]:
-    source = SourceTree((file,))
+    source = SourceTree((file,), ran=False)
     for rule in all_rules():
         if not settings.wants(rule.name, rule.family):
             continue

@@ -1,4 +1,4 @@
-"""Where a value in the source comes from: through variables, attributes of `self`, parameters and functions of a file."""
+"""Where a value in the source comes from: through variables, attributes of `self`, parameters and functions."""
 
 from __future__ import annotations
 

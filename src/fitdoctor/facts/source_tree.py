@@ -110,6 +110,12 @@ class SourceFile:
         found.update({node.name: node for node in self._index.nodes(ast.AsyncFunctionDef)})
         return found
 
+    @property
+    def loops(self) -> list[ast.For | ast.While]:
+        """All loops, in the order of the source."""
+        found: list[ast.For | ast.While] = [*self._index.nodes(ast.For), *self._index.nodes(ast.While)]
+        return sorted(found, key=_position)
+
     def nodes(self, *kinds: type[Node]) -> list[Node]:
         """Return all nodes of these kinds, in the order of the source."""
         found = [node for kind in kinds for node in self._index.nodes(kind)]
@@ -259,7 +265,7 @@ class SourceFile:
         return any(isinstance(call.node.func, ast.Attribute) for call in self.calls_of(*_TRAINS))
 
     def repeats(self, node: ast.AST) -> bool:
-        """Tell whether a node is run again and again: in a loop, or in a function that one of the file's loops calls."""
+        """Tell whether a node is run again and again: in a loop, or in a function that a loop of the file calls."""
         seen: set[str] = set()
         queue = [node]
         while queue:
@@ -270,7 +276,7 @@ class SourceFile:
                 if isinstance(around, _FUNCTIONS):
                     if around.name not in seen:
                         seen.add(around.name)
-                        queue += [call.node for call in self.calls_of(around.name)]
+                        queue += [call.node for call in self.calls_of(around.name) if _is_own(call.node.func)]
                     break
         return False
 
@@ -322,10 +328,18 @@ def _canonical(name: str) -> str:
         ("tensorflow.keras", "keras"),
         ("tensorflow.python.keras", "keras"),
         ("tensorflow.compat.v2", "tensorflow"),
+        ("tf_keras", "keras"),
     ):
         if name == prefix or name.startswith(prefix + "."):
             return short + name[len(prefix) :]
     return name
+
+
+def _is_own(function: ast.expr) -> bool:
+    """Tell whether a call is one of a plain function or of a method of `self`."""
+    if isinstance(function, ast.Attribute):
+        return isinstance(function.value, ast.Name) and function.value.id == "self"
+    return isinstance(function, ast.Name)
 
 
 def _position(node: ast.AST) -> tuple[int, int]:

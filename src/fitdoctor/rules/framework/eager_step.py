@@ -35,7 +35,7 @@ import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -44,23 +44,42 @@ from fitdoctor.rules import Absent, Clear, Verdict
 
 TRIAL = "compiled"
 _SWITCH = ("tensorflow.config.run_functions_eagerly", "tensorflow.config.experimental_run_functions_eagerly")
+_UPDATES = ("apply", "apply_gradients", "assign_sub", "minimize", "stateless_apply")
 _BY_KERAS = frozenset({"train_step", "compute_loss", "call"})
 """Methods that Keras compiles by itself."""
+
+
+SUSPICION = "may run every step op by op instead of as one compiled function"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find the switches, and gradient tapes in functions that nothing compiles."""
     for file in source.files:
-        for call in file.calls():
-            named = isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "compile"
-            if (named and _true(call.keyword("run_eagerly"))) or (
-                call.name in _SWITCH and _true(call.argument(0, "run_eagerly"))
-            ):
-                yield call.site
-            elif call.name == "tensorflow.GradientTape":
-                around = [getattr(each, "name", None) for each in file.inside(call.node)]
-                if not file.is_compiled(call.node) and not _BY_KERAS & {*around}:
-                    yield call.site
+        found = [call for call in file.calls_of("compile") if _true(call.keyword("run_eagerly"))]
+        found += [
+            call
+            for call in file.calls(*_SWITCH)
+            if _true(call.argument(0, "run_eagerly")) and (source.ran or _is_meant(file, call))
+        ]
+        for call in file.calls("tensorflow.GradientTape"):
+            around = [getattr(each, "name", None) for each in file.inside(call.node)]
+            trains = source.ran or (_applies(file, call) and file.repeats(call.node))
+            if trains and not file.is_compiled(call.node) and not _BY_KERAS & {*around}:
+                found.append(call)
+        yield from (call.site for call in sorted(found, key=lambda call: call.node.lineno))
+
+
+def _is_meant(file: SourceFile, call: FoundCall) -> bool:
+    """Tell whether a switch is thrown for a training: by the whole script, or where one is; not as an option."""
+    optional = any(isinstance(each, ast.If) and isinstance(each.test, ast.expr) for each in file.inside(call.node))
+    main = isinstance(file.scope(call.node), ast.Module)
+    return (main or file.trains) and (main or not optional)
+
+
+def _applies(file: SourceFile, tape: FoundCall) -> bool:
+    """Tell whether the function around a gradient tape also updates weights."""
+    here = file.scope(tape.node)
+    return any(file.scope(call.node) is here for call in file.calls_of(*_UPDATES))
 
 
 def _true(node: ast.expr | None) -> bool:

@@ -51,16 +51,18 @@ _HEAVY = frozenset(
 )
 
 
+SUSPICION = "may hold up the training in every batch: this hook does heavy work"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find per-batch hooks that predict, save, copy weights or draw."""
     for file in source.files:
-        for node in ast.walk(file.tree):
-            if isinstance(node, ast.ClassDef) and any(_is_callback(file, base) for base in node.bases):
+        for node in file.nodes(ast.ClassDef):
+            if any(_is_callback(name) for name in file.bases(node)):
                 yield from _heavy_hooks(file, node)
 
 
-def _is_callback(file: SourceFile, base: ast.expr) -> bool:
-    name = file.resolve(base)
+def _is_callback(name: str) -> bool:
     return name.startswith("keras.callbacks.") or name.endswith("Callback")
 
 
