@@ -33,6 +33,9 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--ignore", metavar="RULES", action="append", help="do not look for these")
     parser.add_argument("--exclude", metavar="PATTERN", action="append", help="leave out files and folders like this")
     parser.add_argument("--format", choices=FORMATS, default="text", help="how to tell it (default: text)")
+    parser.add_argument(
+        "-j", "--jobs", metavar="N", type=_count, help="use N processes for many files (default: all cores)"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write it there instead of to standard output")
 
 
@@ -43,7 +46,11 @@ def run(args: argparse.Namespace) -> int:
 
     output.check_writable(args.output)
     checked = check_paths(
-        args.paths, select=_names(args.select), ignore=_names(args.ignore), exclude=args.exclude or ()
+        args.paths,
+        select=_names(args.select),
+        ignore=_names(args.ignore),
+        exclude=args.exclude or (),
+        jobs=args.jobs or _cores(),
     )
     for warning in checked.warnings:
         output.talk(f"warning: {warning}")
@@ -53,6 +60,18 @@ def run(args: argparse.Namespace) -> int:
     if checked.unchecked:
         return EXIT_USAGE
     return EXIT_SUSPECTED if checked.spots else EXIT_OK
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of processes, found {text!r}")
+    return int(text)
+
+
+def _cores() -> int:
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _names(given: list[str] | None) -> list[str]:
