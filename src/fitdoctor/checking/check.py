@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import os
@@ -44,34 +45,42 @@ def look(path: str, settings: Settings) -> Looked:
         unchecked = [Unchecked(path, line, reason, cell) for cell, line, reason in text.notebook.broken]
     elif file.fault is not None:
         return Looked(unchecked=(Unchecked(path, file.fault.line, f"is no Python: {file.fault.reason}"),))
-    said = comments.read(text.text, {rule.name for rule in all_rules()})
+    said = comments.read(text.text, _names())
     faults = tuple(f"{_shown(text, line)}: {fault}" for line, fault in said.faults)
     if not _FRAMEWORK.search(text.text):
         return Looked(unchecked=tuple(unchecked), warnings=faults)
-    found, kept = list(_suspected(file, settings, unchecked)), []
-    ignored = settings.ignored_in(path)
-    for rule, site in found:
-        if not said.silence(rule.name, site.line) and not ignored & {rule.name, rule.family}:
-            kept.append((rule, site))
-    return Looked(tuple(_spots(text, kept)), tuple(unchecked), faults, len(found) - len(kept))
+    found = list(_suspected(file, _wanted(settings.select, settings.ignore), unchecked))
+    ignored = settings.ignored_in(path) if found else frozenset()
+    kept = [
+        (rule, site)
+        for rule, site in found
+        if not said.silence(rule.name, site.line) and not ignored & {rule.name, rule.family}
+    ]
+    spots = tuple(_spots(text, kept)) if kept else ()
+    return Looked(spots, tuple(unchecked), faults, len(found) - len(kept))
 
 
-def _suspected(file: SourceFile, settings: Settings, unchecked: list[Unchecked]) -> Iterator[tuple[Rule, Site]]:
+@functools.cache
+def _wanted(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule, ...]:
+    settings = Settings(select, ignore)
+    return tuple(rule for rule in all_rules() if settings.wants(rule.name, rule.family))
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    return frozenset(rule.name for rule in all_rules())
+
+
+def _suspected(file: SourceFile, rules: Sequence[Rule], unchecked: list[Unchecked]) -> Iterator[tuple[Rule, Site]]:
     source = SourceTree((file,), ran=False)
-    for rule in all_rules():
-        if not settings.wants(rule.name, rule.family):
-            continue
+    for rule in rules:
         try:
-            sites = sorted(set(rule.locate(source)), key=lambda site: (site.line, site.end_line or 0))
+            sites = list(rule.locate(source))
         except Exception as error:  # a rule that fails takes nothing else down with it
             reason = f"the rule {rule.name} failed, please report it: {type(error).__name__}: {error}"
             unchecked.append(Unchecked(file.path, None, reason))
             continue
-        yield from ((rule, site) for site in _one_a_line(sites))
-
-
-def _one_a_line(sites: Sequence[Site]) -> Iterator[Site]:
-    yield from {site.line: site for site in reversed(sites)}.values()
+        yield from ((rule, site) for site in {site.line: site for site in reversed(sites)}.values())
 
 
 def _spots(text: reading.Text, found: Sequence[tuple[Rule, Site]]) -> Iterator[Spot]:

@@ -209,7 +209,7 @@ class SourceFile:
 
     def calls_with(self, keyword: str) -> Iterator[FoundCall]:
         """Yield the calls that are given this keyword, in the order of the source."""
-        for node in self._given_by_name.get(keyword, ()):
+        for node in sorted(self._given_by_name.get(keyword, ()), key=_position):
             yield FoundCall(self, node, self.resolve(node.func))
 
     @functools.cached_property
@@ -227,7 +227,7 @@ class SourceFile:
     @functools.cached_property
     def _given_by_name(self) -> dict[str, list[ast.Call]]:
         found: dict[str, list[ast.Call]] = {}
-        for node in self.nodes(ast.Call):
+        for node in self._index.nodes(ast.Call):
             for each in node.keywords:
                 if each.arg is not None:
                     found.setdefault(each.arg, []).append(node)
