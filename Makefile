@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help venv test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard bench-layers clean
+.PHONY: help venv test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard bench-layers bench-check clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -66,6 +66,9 @@ bench-shard: venv  ## small files to shards: throughput, memory, and the same re
 
 bench-layers: venv  ## whether layers timed one by one sum to the step, on four models and three backends
 	$(BIN)/python benchmarks/layer_sums.py
+
+bench-check: venv  ## how many files per second fitdoctor check reads, in turns with TorchFix
+	$(BIN)/python benchmarks/check_speed.py
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -78,7 +78,7 @@ def _comments(text: str) -> list[tuple[re.Match[str], int, int]]:
     start: int | None = None
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT and (comment := _COMMENT.match(token.string)):
+            if token.type == tokenize.COMMENT and (comment := _COMMENT.search(token.string)):
                 waiting.append(comment)
             elif token.type == tokenize.NEWLINE and start is not None:
                 found += [(comment, start, token.start[0]) for comment in waiting]
