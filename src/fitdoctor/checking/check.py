@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from fitdoctor.checking import comments, reading
+from fitdoctor.checking import comments, packages, reading
 from fitdoctor.checking.settings import Settings
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.model import Site, Spot, Suspicion, Unchecked
@@ -39,7 +39,7 @@ def look(path: str, settings: Settings) -> Looked:
     text = reading.read(path)
     if isinstance(text, Unchecked):
         return Looked(unchecked=(text,))
-    file = SourceFile(path, text.text)
+    file = SourceFile(path, text.text, packages.given(path, text.text))
     unchecked: list[Unchecked] = []
     if text.notebook is not None:
         unchecked = [Unchecked(path, line, reason, cell) for cell, line, reason in text.notebook.broken]
@@ -47,7 +47,7 @@ def look(path: str, settings: Settings) -> Looked:
         return Looked(unchecked=(Unchecked(path, file.fault.line, f"is no Python: {file.fault.reason}"),))
     said = comments.read(text.text, _names())
     faults = tuple(f"{_shown(text, line)}: {fault}" for line, fault in said.faults)
-    if not _FRAMEWORK.search(text.text):
+    if not file.given and not _FRAMEWORK.search(text.text):
         return Looked(unchecked=tuple(unchecked), warnings=faults)
     found = list(_suspected(file, _wanted(settings.select, settings.ignore), unchecked))
     ignored = settings.ignored_in(path) if found else frozenset()

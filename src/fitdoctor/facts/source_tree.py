@@ -88,14 +88,14 @@ class SourceFile:
     @functools.cached_property
     def aliases(self) -> dict[str, str]:
         """What each imported name stands for."""
-        found: dict[str, str] = dict(self.given)
+        found: dict[str, str] = {}
         for node in self._index.nodes(ast.Import):
             for each in node.names:
                 found[each.asname or each.name.split(".")[0]] = each.name if each.asname else each.name.split(".")[0]
         for taken in self._index.nodes(ast.ImportFrom):
             if taken.module and not taken.level:
                 found.update({each.asname or each.name: f"{taken.module}.{each.name}" for each in taken.names})
-        return found
+        return {**found, **self.given}
 
     @property
     def parents(self) -> dict[ast.AST, ast.AST]:
