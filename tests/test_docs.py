@@ -78,12 +78,14 @@ def test_every_command_runs(page: str, line: str, workspace: tuple[Path, dict[st
         timeout=300,
         stdin=subprocess.DEVNULL,
     )
-    assert done.returncode == 0, f"{page}: {line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    # `check` says with 1 that it suspects something: the examples are slow.
+    expected = (0, 1) if "fitdoctor check" in line else (0,)
+    assert done.returncode in expected, f"{page}: {line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
 
 def test_the_documents_show_commands() -> None:
     shown = {re.findall(r"fitdoctor (\S+)", line)[0] for _, line in COMMANDS}
-    assert {"run", "diagnose", "report", "rules", "explain"} <= shown
+    assert {"run", "diagnose", "report", "rules", "explain", "check"} <= shown
 
 
 def test_every_inline_command_is_understood() -> None:
