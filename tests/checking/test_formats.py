@@ -89,6 +89,24 @@ def test_fingerprints_do_not_move_with_the_lines(check: Check, here: Path) -> No
     assert not {*fingerprints()} & {*before}
 
 
+def test_fingerprints_are_those_of_the_project(check: Check, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "sub").mkdir()
+    (here / "pyproject.toml").write_text("")
+    (here / "sub" / "train.py").write_text(EAGER)
+    (from_above,) = check("--format", "json").data["suspicions"]
+    monkeypatch.chdir(here / "sub")
+    (from_within,) = check("train.py", "--format", "json").data["suspicions"]
+    assert from_within["fingerprint"] == from_above["fingerprint"]
+
+
+def test_the_command_that_would_tell_names_scripts_only(check: Check, here: Path) -> None:
+    module = "import keras\n\n\ndef train(model, x):\n    model.compile('adam', run_eagerly=True)\n    model.fit(x)\n"
+    (here / "module.py").write_text(module)
+    (here / "script.py").write_text(f"{module}\n\nif __name__ == '__main__':\n    train(make(), read())\n")
+    tells = [each["tell"] for each in check("--format", "json").data["suspicions"]]
+    assert tells == ["fitdoctor run your_script.py", "fitdoctor run script.py"]
+
+
 def test_junit(check: Check, here: Path) -> None:
     (here / "train.py").write_text(EAGER.replace("import keras", "import keras  # <&> \x0c"))
     (here / "broken.py").write_text("(")

@@ -110,6 +110,14 @@ def test_names_that_come_from_files_of_the_package(check: Check, here: Path) -> 
     assert found == {"python-map": "package/sub/train.py", "idle-workers": "package/sub/other.py"}
 
 
+def test_what_other_files_said_is_forgotten(check: Check, here: Path) -> None:
+    (here / "compat.py").write_text("import tensorflow as tf\n")
+    (here / "train.py").write_text("from compat import tf\ntf.config.run_functions_eagerly(True)\n")
+    assert check("--format", "json").found == [("eager-step", 2)]
+    (here / "compat.py").write_text("import somethingelse as tf\n")
+    assert check("--format", "json").found == []
+
+
 def test_modules_that_import_each_other(check: Check, here: Path) -> None:
     (here / "a.py").write_text("from b import keras\nfrom b import x\n")
     (here / "b.py").write_text("from a import keras\nfrom a import x\n")

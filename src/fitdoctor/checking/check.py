@@ -21,7 +21,7 @@ from fitdoctor.model import Site, Spot, Suspicion, Unchecked
 from fitdoctor.rules import Rule, all_rules
 
 _FRAMEWORK = re.compile("keras|tensorflow|torch|jax")
-_SCRIPT = re.compile(r"""^(?:if __name__ == ['"]__main__['"]|[^#\n]*\.fit\()|^for .*:$""", re.MULTILINE)
+_SCRIPT = re.compile(r"""^(?:if __name__ == ['"]__main__['"]|[^\s#][^#\n]*\.fit\()|^for .*:$""", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def look(path: str, settings: Settings) -> Looked:
         for rule, site in found
         if not said.silence(rule.name, site.line) and not ignored & {rule.name, rule.family}
     ]
-    spots = tuple(_spots(text, kept)) if kept else ()
+    spots = tuple(_spots(text, kept, settings.root)) if kept else ()
     return Looked(spots, tuple(unchecked), faults, len(found) - len(kept))
 
 
@@ -83,7 +83,7 @@ def _suspected(file: SourceFile, rules: Sequence[Rule], unchecked: list[Unchecke
         yield from ((rule, site) for site in {site.line: site for site in reversed(sites)}.values())
 
 
-def _spots(text: reading.Text, found: Sequence[tuple[Rule, Site]]) -> Iterator[Spot]:
+def _spots(text: reading.Text, found: Sequence[tuple[Rule, Site]], root: str) -> Iterator[Spot]:
     whole = text.text.split("\n")
     tell = _tell(text)
     seen: Counter[tuple[str, ...]] = Counter()
@@ -97,7 +97,7 @@ def _spots(text: reading.Text, found: Sequence[tuple[Rule, Site]]) -> Iterator[S
             last = min((site.end_line or site.line) - holder.first + 1, len(lines))
             where = replace(site, line=site.line - holder.first + 1, end_line=last)
         suspicion = Suspicion(rule.name, rule.family, where, worded(rule))
-        yield Spot(suspicion, cell, lines, tell, _fingerprint(text.path, *key, str(seen[key])))
+        yield Spot(suspicion, cell, lines, tell, _fingerprint(text.path, root, *key, str(seen[key])))
 
 
 def worded(rule: Rule) -> str:
@@ -105,9 +105,9 @@ def worded(rule: Rule) -> str:
     return rule.suspicion or f"may be a case of: {rule.title[:1].lower()}{rule.title[1:]}"
 
 
-def _fingerprint(path: str, *key: str) -> str:
-    """Name a suspicion by what it is about, not by its line number."""
-    place = os.path.relpath(path).replace(os.sep, "/")
+def _fingerprint(path: str, root: str, *key: str) -> str:
+    """Name a suspicion by what it is about and by its place in the project, not by its line number."""
+    place = os.path.relpath(os.path.abspath(path), os.path.abspath(root)).replace(os.sep, "/")
     return hashlib.sha256("\0".join((place, *key)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -41,6 +41,13 @@ def _taken(path: str, statements: list[tuple[str, str, str]]) -> Iterator[tuple[
 _known: dict[str, dict[str, str]] = {}
 
 
+def forget() -> None:
+    """Forget what other files said: they may have changed, and the working folder too."""
+    _known.clear()
+    _file.cache_clear()
+    _root.cache_clear()
+
+
 def _exported(path: str) -> dict[str, str]:
     """Return the framework's things that a file gives names to; of files that import each other, one comes empty."""
     if path not in _known:

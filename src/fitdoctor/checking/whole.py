@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fitdoctor.checking import packages
 from fitdoctor.checking import settings as project
 from fitdoctor.checking.check import Looked, look, quick
 from fitdoctor.checking.paths import collect
@@ -28,6 +29,7 @@ def check_paths(
 ) -> Checked:
     """Look at files, folders and globs (by default at the current folder), as the project's settings say."""
     paths = list(paths) or ["."]
+    packages.forget()
     families = {rule.name: rule.family for rule in all_rules()}
     project.check_names((*select, *ignore), families, "the command line")
     settings = project.load(project.find(paths), families)
