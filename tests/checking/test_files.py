@@ -168,6 +168,13 @@ def test_a_notebook_is_one_program_told_by_cell_and_line(check: Check, here: Pat
     assert "cell 5, line 5" in check("--format", "sarif").out
 
 
+def test_what_only_looks_like_a_magic_is_python(check: Check, here: Path) -> None:
+    cell = '!ls \\\n  -l \\\n  -a\nx = (a\n  % b)\ntext = """\n%no magic\n"""\n%matplotlib inline\n' + EAGER
+    (here / "train.ipynb").write_text(notebook(cell))
+    done = check("--format", "json")
+    assert (done.found, done.err) == ([("eager-step", 13)], "")
+
+
 def test_a_broken_cell_leaves_the_others(check: Check, here: Path) -> None:
     (here / "train.ipynb").write_text(notebook("def f(:\n  pass\n", EAGER))
     done = check("--format", "json")

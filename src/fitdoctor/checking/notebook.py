@@ -86,19 +86,25 @@ def _python(source: str) -> tuple[str, tuple[int, str] | None]:
     cell_magic = next((_CELL_MAGIC.match(line) for line in lines if line.strip()), None)
     if cell_magic and cell_magic[1] not in _OF_PYTHON:
         return "\n" * (len(lines) - 1), None
-    kept, goes_on = [], False
-    for line in lines:
-        if goes_on or _MAGIC.match(line):
-            margin = "" if goes_on else line[: len(line) - len(line.lstrip())]
-            kept.append("" if goes_on else f"{margin}pass")
-            goes_on = line.rstrip().endswith("\\")
-        elif assigned := _ASSIGNED.match(line):
-            kept.append(f"{assigned[1]}None")
-            goes_on = line.rstrip().endswith("\\")
-        else:
-            kept.append(line)
-    code = "\n".join(kept)
-    return code, _fault(code)
+    # Line by line, where Python stumbles: a line that only looks like a magic is part of a longer expression.
+    while (fault := _fault("\n".join(lines))) is not None:
+        place = fault[0] - 1
+        plain = _without_magic(lines[place]) if place < len(lines) else None
+        if plain is None:
+            break
+        last = place
+        while lines[last].rstrip().endswith("\\") and last + 1 < len(lines):
+            last += 1
+        lines[place : last + 1] = [plain, *[""] * (last - place)]
+    return "\n".join(lines), fault
+
+
+def _without_magic(line: str) -> str | None:
+    """Return what stays of a line with a magic or a shell command; None where there is none in it."""
+    if _MAGIC.match(line):
+        return f"{line[: len(line) - len(line.lstrip())]}pass"
+    assigned = _ASSIGNED.match(line)
+    return f"{assigned[1]}None" if assigned else None
 
 
 def _fault(code: str) -> tuple[int, str] | None:

@@ -69,15 +69,13 @@ SUSPICION = "may send every batch through Python on the host in the middle of th
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find NumPy on the inputs of a layer's `call`, and functions that run Python in a graph."""
     for file in source.files:
-        if "def call(" not in file.text or not any(word in file.text for word in ("numpy", "callback", "py_func")):
+        if "def call(" not in file.text or not any(
+            word in file.text for word in ("numpy", "np.", "callback", "py_func")
+        ):
             continue
         for node in file.nodes(ast.ClassDef):
             if any(name.split(".")[-1] in ("Layer", "Model") for name in file.bases(node)):
                 yield from _in_class(file, node)
-
-
-def _is_layer(file: SourceFile, base: ast.expr) -> bool:
-    return file.resolve(base).split(".")[-1] in ("Layer", "Model")
 
 
 def _in_class(file: SourceFile, node: ast.ClassDef) -> Iterator[Site]:
