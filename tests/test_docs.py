@@ -35,8 +35,8 @@ COMMANDS = [
 
 
 def needs_framework(line: str) -> bool:
-    """`run`, `input` and `env` start one; `diagnose` and `report` read what `run` left behind."""
-    return bool(re.search(r"fitdoctor (run|input|env|diagnose|report)\b(?!.*--help)", line))
+    """`run`, `input`, `fix` and `env` start one; `diagnose`, `report` and `compare` read what `run` left behind."""
+    return bool(re.search(r"fitdoctor (run|input|fix|env|diagnose|report|compare)\b(?!.*--help)", line))
 
 
 @pytest.fixture(scope="module")

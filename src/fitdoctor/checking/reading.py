@@ -44,8 +44,11 @@ def read(path: str) -> Text | Unchecked:
 
 
 def _decoded(data: bytes) -> str:
-    encoding = "utf-8-sig"
+    errors = "strict"
     if b"coding" in data[:400]:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    text = data.decode(encoding)
+        data.decode(encoding)
+        # Python reads the bytes again, as the file itself says that they are to be read.
+        errors = "strict" if encoding.startswith("utf-8") else "surrogateescape"
+    text = data.decode("utf-8-sig", errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

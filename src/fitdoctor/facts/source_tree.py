@@ -64,7 +64,8 @@ class SourceFile:
     @functools.cached_property
     def _parsed(self) -> tuple[ast.Module, Fault | None]:
         try:
-            return ast.parse(self.text), None
+            # As bytes: a byte order mark and a declared encoding are Python's to understand.
+            return ast.parse(self.text.encode("utf-8", "surrogateescape")), None
         except SyntaxError as error:
             fault = Fault(error.lineno or 1, error.msg)
         except (ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested too deep for Python itself

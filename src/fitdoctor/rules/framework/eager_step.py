@@ -35,6 +35,9 @@ import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments, Decorate, Edit, Remove
+from fitdoctor.facts import spots
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -55,31 +58,41 @@ SUSPICION = "may run every step op by op instead of as one compiled function"
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find the switches, and gradient tapes in functions that nothing compiles."""
     for file in source.files:
-        found = [call for call in file.calls_of("compile") if _true(call.keyword("run_eagerly"))]
+        found = [call for call in file.calls_of("compile") if _switches(call)]
+        found += [call for call in file.calls(*_SWITCH) if _switches(call) and (source.ran or _is_meant(file, call))]
         found += [
             call
-            for call in file.calls(*_SWITCH)
-            if _true(call.argument(0, "run_eagerly")) and (source.ran or _is_meant(file, call))
+            for call in file.calls("tensorflow.GradientTape")
+            if _eager_tape(call) and (source.ran or (_applies(file, call) and file.repeats(call.node)))
         ]
-        for call in file.calls("tensorflow.GradientTape"):
-            around = [getattr(each, "name", None) for each in file.inside(call.node)]
-            trains = source.ran or (_applies(file, call) and file.repeats(call.node))
-            if trains and not file.is_compiled(call.node) and not _BY_KERAS & {*around}:
-                found.append(call)
         yield from (call.site for call in sorted(found, key=lambda call: call.node.lineno))
 
 
 def _is_meant(file: SourceFile, call: FoundCall) -> bool:
     """Tell whether a switch is thrown for a training: by the whole script, or where one is; not as an option."""
-    optional = any(isinstance(each, ast.If) and isinstance(each.test, ast.expr) for each in file.inside(call.node))
+    optional = any(isinstance(each, ast.If) for each in file.inside(call.node))
     main = isinstance(file.scope(call.node), ast.Module)
-    return (main or file.trains) and (main or not optional)
+    return main or (file.trains and not optional)
 
 
 def _applies(file: SourceFile, tape: FoundCall) -> bool:
     """Tell whether the function around a gradient tape also updates weights."""
     here = file.scope(tape.node)
     return any(file.scope(call.node) is here for call in file.calls_of(*_UPDATES))
+
+
+def _switches(call: FoundCall) -> bool:
+    named = isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "compile"
+    return (named and _true(call.keyword("run_eagerly"))) or (
+        call.name in _SWITCH and _true(call.argument(0, "run_eagerly"))
+    )
+
+
+def _eager_tape(call: FoundCall) -> bool:
+    if call.name != "tensorflow.GradientTape" or call.file.is_compiled(call.node):
+        return False
+    around = [each for each in call.file.inside(call.node) if getattr(each, "name", None) in _BY_KERAS]
+    return not any(isinstance(call.file.parents.get(each), ast.ClassDef) for each in around)
 
 
 def _true(node: ast.expr | None) -> bool:
@@ -102,6 +115,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     each = statistics.median(trial.baseline_ns) / 1e9
     remaining = model.stays_of_call(ratio, each) if training.kind == "loop" else ratio
     change = model.change_by_compiling(remaining, trial.detail.get("compile_s"), instead=False)
+    if training.kind == "fit":
+        change = believed(trials, trial.name, change)
     if ratio.mid >= 1:
         return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
     gain = units.percent_range(ratio)
@@ -123,7 +138,26 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    if cost.site is not None:
-        return Fix("decorate the step with @tf.function (or @jax.jit); what it prints or keeps moves out of it", "same")
-    return Fix("remove run_eagerly=True", "same")
+    calls = list(source.calls()) if source is not None else []
+    switched = [each for call in calls if _switches(call) for each in _off(call)]
+    if cost.site is None:
+        return Fix("remove run_eagerly=True", "same", edits=tuple(switched))
+    title = "decorate the step with @tf.function (or @jax.jit); what it prints or keeps moves out of it"
+    tapes = [call for call in calls if _eager_tape(call)]
+    steps = {function: call for call in tapes if (function := spots.function_around(call.file, call.node)) is not None}
+    if len(steps) != 1:
+        return Fix(title, "same", edits=tuple(switched) if not tapes else ())
+    ((step, tape),) = steps.items()
+    if not spots.compiles_alike(tape.file, step):
+        return Fix(title, "same")
+    return Fix(title, "same", edits=(*switched, Decorate(spots.start(tape.file, step), "@tensorflow.function")))
+
+
+def _off(call: FoundCall) -> Iterator[Edit]:
+    """Take a switch away: the argument of `compile`, or the statement."""
+    if call.name not in _SWITCH:
+        yield Arguments(spots.spot(call), drop=("run_eagerly",), order=spots.COMPILE)
+        return
+    statement = spots.statement_of(call.file, call.node)
+    if statement is not None:
+        yield Remove(spots.start(call.file, statement))
