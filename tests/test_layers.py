@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "fitdoctor"
-NOUNS = {"_version", "errors", "model", "units"}
+NOUNS = {"_version", "edits", "errors", "model", "units"}
 LINE = [
     "probes",
     "capture",

@@ -15,6 +15,7 @@ from fitdoctor.model import Proof, Report
 
 if TYPE_CHECKING:
     from fitdoctor.capture.session import Session
+    from fitdoctor.fixes.plan import Plan
     from fitdoctor.pipeline import SourceOf
     from fitdoctor.rewrites.optimized import Optimized
 
@@ -153,6 +154,17 @@ def steps(data: Iterable[T]) -> Iterator[T]:
     yield from session.loops.steps(data)
 
 
+def _repr_html(report: Report) -> str:
+    """Return a report as a notebook shows it."""
+    from fitdoctor.report.html import notebook
+
+    return notebook.fragment(report)
+
+
+# Given here and not in `model.py`, which imports nothing: whoever gets a report from code gets it through this module.
+Report._repr_html_ = _repr_html  # type: ignore[attr-defined]
+
+
 def __getattr__(name: str) -> Any:
     if name == "Callback":
         return _callback_class()
@@ -283,6 +295,33 @@ def diagnose(capture: str | os.PathLike[str]) -> Report:
     return pipeline.diagnose_file(capture)
 
 
+def fix(
+    capture: str | os.PathLike[str],
+    *,
+    apply: bool = False,
+    unsafe: bool = False,
+    only: Iterable[str] = (),
+) -> Plan:
+    """Return what `fitdoctor fix` would change for a recorded run, each fix with its diff; `apply=True` writes it.
+
+    ::
+
+        plan = fitdoctor.fix("run.fitdoctor")
+        print(*(item.fix.diff for item in plan.ready))
+
+    Only what leaves results as they are, unless `unsafe=True`; `only` names rules.  `fitdoctor fix --undo` takes back
+    what was written.
+    """
+    from fitdoctor import pipeline
+    from fitdoctor.fixes import writing
+    from fitdoctor.fixes.plan import Wanted
+
+    plan = pipeline.plan_fixes(capture, Wanted(unsafe, frozenset(only)))
+    if apply:
+        writing.apply(plan)
+    return plan
+
+
 def prove(
     before: str | os.PathLike[str],
     after: str | os.PathLike[str],
@@ -344,4 +383,4 @@ def optimize(
     )
 
 
-__all__ = ["Watch", "diagnose", "optimize", "prove", "run", "steps", "watch"]
+__all__ = ["Watch", "diagnose", "fix", "optimize", "prove", "run", "steps", "watch"]

@@ -8,6 +8,7 @@
     │   └── CannotWrite            the place for the capture is not writable
     ├── ShardError                 a conversion cannot go on; what is finished stays     exit 2
     │   └── BadFiles               files of the source cannot be taken over
+    ├── CannotFix                  an edit cannot be written or undone; no file was lost   exit 2
     ├── CannotRun                  an experiment is impossible on this job               (never leaves the lab)
     └── MissingEvidence            a fact could not be established; carries the `Gap`    (never leaves diagnose)
 
@@ -16,7 +17,7 @@ Exit codes of the commands:
     0      done (a finding is not an error)
     2      the command, its arguments or a file given to it cannot be used; nothing was run
     3      fitdoctor itself failed: a bug, please report it
-    1      `prove`: not proved faster (no effect, refuted, or inconclusive)
+    1      `prove`: not proved faster (no effect, refuted, or inconclusive); `compare`: slower than --fail-over allows
     4      `run`, capped: the script ended by itself and no training was seen
     other  `run`: the script's own exit code, 128 + n if signal n ended it
 """
@@ -68,6 +69,10 @@ class ShardError(FitdoctorError):
 
 class BadFiles(ShardError):  # noqa: N818
     """Files of the source that cannot be taken over."""
+
+
+class CannotFix(FitdoctorError):  # noqa: N818
+    """An edit cannot be written, or not be undone; every file is as it was, or in the journal."""
 
 
 class CannotRun(FitdoctorError):  # noqa: N818

@@ -243,7 +243,8 @@ def next_command(seen: Seen) -> str:
         steps = max(200, 4 * (seen.training.steps if seen.training else 0))
         return shlex.join(["fitdoctor", "run", "--steps", str(steps), *command])
     if seen.findings:
-        return shlex.join(["fitdoctor", "run", *command])
+        editable = any(each.fix is not None and each.fix.edits for each in seen.findings)
+        return shlex.join(["fitdoctor", "fix" if editable else "run", *command])
     return shlex.join(["fitdoctor", "report", seen.capture.path, "--format", "json"])
 
 

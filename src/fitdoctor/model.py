@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from fitdoctor.edits import Edit
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -396,6 +398,9 @@ class Fix:
     title: str
     safety: Safety
     diff: str | None = None
+    """What the edits make of the source, as `fixes/` renders it; None: by hand."""
+    edits: tuple[Edit, ...] = ()
+    """What a rule is sure of; empty where it takes a person to decide."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,10 @@ from fitdoctor.model import Capture, Proof, Report, Site
 if TYPE_CHECKING:
     from fitdoctor.capture.launch import Options
     from fitdoctor.facts.input_view import InputView
+    from fitdoctor.facts.timeline import Timeline
+    from fitdoctor.fixes.plan import Plan, Wanted
+    from fitdoctor.proof.compare import Comparison
+    from fitdoctor.proof.kept import Outcome
 
 SourceOf = Callable[[Site], "list[str] | None"]
 
@@ -35,9 +39,76 @@ def open_capture(path: str | os.PathLike[str]) -> tuple[Report, SourceOf]:
     """Do the same, and also give the user's source lines as they were when it ran."""
     from fitdoctor import diagnosis
     from fitdoctor.capture import store
+    from fitdoctor.fixes import plan
 
     capture = store.read(path)
-    return diagnosis.diagnose(capture), source_lines(capture)
+    return plan.with_diffs(diagnosis.diagnose(capture), capture), source_lines(capture)
+
+
+def plan_fixes(path: str | os.PathLike[str], wanted: Wanted) -> Plan:
+    """Capture → findings → fixes: what would be written for a recorded run."""
+    from fitdoctor import diagnosis
+    from fitdoctor.capture import store
+    from fitdoctor.fixes import plan
+
+    capture = store.read(path)
+    return plan.make(diagnosis.diagnose(capture), capture, wanted)
+
+
+def open_page(path: str | os.PathLike[str]) -> tuple[str, Report, SourceOf]:
+    """Do the same, and also write the report as one HTML page, with what happened when."""
+    from fitdoctor.capture import store
+    from fitdoctor.report import html
+
+    report, source_of, timeline = examined(store.read(path))
+    return html.page(report, source_of, timeline), report, source_of
+
+
+def examined(capture: Capture) -> tuple[Report, SourceOf, Timeline | None]:
+    """Capture → facts → findings → fixes: all that a page of the run shows."""
+    from fitdoctor import diagnosis
+    from fitdoctor.errors import MissingEvidence
+    from fitdoctor.facts import resolve
+    from fitdoctor.facts.timeline import Timeline
+    from fitdoctor.fixes import plan
+
+    report = plan.with_diffs(diagnosis.diagnose(capture), capture)
+    try:
+        timeline: Timeline | None = resolve(capture).get(Timeline)
+    except MissingEvidence:
+        timeline = None
+    return report, source_lines(capture), timeline
+
+
+def open_report(path: str | os.PathLike[str]) -> Report:
+    """Read a report from a capture, or from the JSON that `fitdoctor run --json` wrote."""
+    import json
+    from pathlib import Path
+
+    from fitdoctor.errors import UsageError
+    from fitdoctor.report.json import from_dict
+
+    file = Path(path)
+    try:
+        with file.open("rb") as opened:
+            is_json = opened.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        if is_json:
+            return from_dict(json.loads(file.read_text("utf-8-sig")))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UsageError(
+            f"{file} begins as JSON does and is none: {error}",
+            do="give a capture, or a report of `fitdoctor run --json`",
+        ) from error
+    except OSError:
+        pass  # the reader of captures says what is wrong with the file
+    return diagnose_file(file)
+
+
+def compare_files(before: str, after: str, *, anyway: bool = False) -> Comparison:
+    """Report → comparison: two recorded runs side by side."""
+    from fitdoctor.proof.compare import compare
+
+    return compare(open_report(before), open_report(after), (before, after), anyway=anyway)
 
 
 def keep_summary(path: str | os.PathLike[str], report: Report) -> None:
@@ -108,3 +179,41 @@ def source_lines(capture: Capture) -> SourceOf:
         return None if text is None else text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
     return lines
+
+
+def prove_fixes(
+    path: str | os.PathLike[str],
+    wanted: Wanted,
+    *,
+    steps: int | None = None,
+    budget: float = 600.0,
+    one_by_one: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> tuple[Plan, Outcome | None]:
+    """Capture → findings → fixes → proof: run the script with its fixes, none written, in turns with it as it is.
+
+    Return what would be written of what was asked for, and what the proof says; None where there is nothing to prove.
+    """
+    from dataclasses import replace
+
+    from fitdoctor import diagnosis
+    from fitdoctor.capture import store
+    from fitdoctor.fixes import plan
+    from fitdoctor.proof import fixed
+    from fitdoctor.proof.kept import Places, decide
+
+    capture = store.read(path)
+    report = diagnosis.diagnose(capture)
+    whole = plan.make(report, capture, wanted)
+    places = [item.place for item in whole.ready]
+    if not places:
+        return whole, None
+
+    def only(chosen: Places) -> Plan:
+        return plan.make(report, capture, replace(wanted, refused=wanted.refused | (frozenset(places) - chosen)))
+
+    def proved(chosen: Places, seconds: float) -> Proof:
+        return fixed.prove_plan(only(chosen), capture, steps=steps, seconds=seconds, tell=tell)
+
+    outcome = decide(places, proved, seconds=budget, one_by_one=one_by_one)
+    return only(outcome.kept.places if outcome.kept is not None else frozenset()), outcome

@@ -384,7 +384,7 @@ class Run:
 
     def source(self, text: str | None, path: str = "train.py") -> Run:
         """Add a file of the user's own."""
-        digest = hashlib.sha256((text or "").encode()).hexdigest()
+        digest = hashlib.sha256((text or "").encode("utf-8", "surrogateescape")).hexdigest()
         self._add("sources", *store.source_row(path, digest, text))
         return self
 

@@ -254,3 +254,15 @@ def test_what_one_batch_takes_tells_how_long_a_step_waits() -> None:
     assert cached_batch.learned(job, seen).shares == seen.shares, "a batch that took longer alone tells of no wait"
     job.results.clear()
     assert cached_batch.learned(job, seen) is seen
+
+
+def test_what_could_change_most_is_not_given_up_for_what_could_change_less(world: World) -> None:
+    world.experiment("slow and telling", 2.0, takes=1.0)
+    for place in range(8):
+        world.experiment(f"quick {place}", 1.9, takes=0.1)
+    first = world.modules[0]
+    own = first.comparisons
+    first.comparisons = lambda job, seen: (replace(each, block_seconds=1.0) for each in own(job, seen))
+    recorder = world.run(10)
+    assert "slow and telling" in trials(recorder), "its share of the time is a second, the least it needs four"
+    assert world.now <= 11

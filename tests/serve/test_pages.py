@@ -106,11 +106,12 @@ def test_a_run_has_a_report_as_page_as_json_and_as_trace(client: Client) -> None
 
 def test_the_single_report_is_one_call_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     made = "<!doctype html><html><body class='x'><script>go()</script><p>whole</p></body></html>"
-    monkeypatch.setattr(pages, "render", lambda report, source_of: made)
+    monkeypatch.setattr(pages, "render", lambda report, source_of, timeline: made)
     found = client.server.answers.shelf.entries()[0]
     said = client.get(f"run/{found.id}")
     assert "<p>whole</p>" in said.text
     assert f'<a href="/{client.server.token}/">← all runs</a>' in said.text
+    assert f"run/{found.id}/report.json" in said.text
     assert "'sha256-" in said.headers["content-security-policy"]
 
 

@@ -32,20 +32,32 @@ def runs_folder() -> Path:
 
 def newest() -> Path | None:
     """Return the capture written last in the default folder."""
+    return next(iter(_by_age(f"*{SUFFIX}")), None)
+
+
+def newest_of(script_name: str) -> list[Path]:
+    """Return the captures in the default folder that are named after a script or module, newest first."""
+    return _by_age(f"*-{_safe(script_name)}*{SUFFIX}")
+
+
+def _by_age(pattern: str) -> list[Path]:
     found = []
-    for path in runs_folder().glob(f"*{SUFFIX}"):
+    for path in runs_folder().glob(pattern):
         try:
             found.append((path.stat().st_mtime_ns, path.name, path))
         except OSError:  # removed meanwhile
             continue
-    return max(found)[2] if found else None
+    return [path for _, _, path in sorted(found, reverse=True)]
+
+
+def _safe(script_name: str) -> str:
+    name = Path(script_name).name.removesuffix(".py")
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:60] or "run"
 
 
 def new_capture_path(script_name: str, now: float) -> Path:
     """Return a free path for a capture of this script or module, started at this unix time."""
-    name = Path(script_name).name.removesuffix(".py")
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:60] or "run"
-    stem = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{safe}"
+    stem = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{_safe(script_name)}"
     path = runs_folder() / f"{stem}{SUFFIX}"
     number = 2
     while path.exists():

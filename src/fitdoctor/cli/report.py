@@ -11,7 +11,7 @@ from fitdoctor.errors import EXIT_OK
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-FORMATS = ("terminal", "json", "chrome")
+FORMATS = ("terminal", "json", "html", "chrome")
 
 
 def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,10 +38,13 @@ def run(args: argparse.Namespace) -> int:
     from fitdoctor.report import json
 
     output.check_writable(args.output)
-    capture = output.chosen_capture(args.capture)
+    chosen = output.chosen_capture(args.capture)
+    if args.format == "html":
+        output.write(pipeline.open_page(chosen)[0], args.output)
+        return _done(args.output)
     if args.format == "chrome":
-        return _chrome(capture, args.output)
-    report, source_of = pipeline.open_capture(capture)
+        return _chrome(chosen, args.output)
+    report, source_of = pipeline.open_capture(chosen)
     if args.format == "json":
         output.write(json.dumps(report), args.output)
     elif args.output == output.STDOUT:
@@ -50,8 +53,14 @@ def run(args: argparse.Namespace) -> int:
         page = io.StringIO()
         output.show(report, source_of, page)
         output.write(page.getvalue(), args.output)
-    if args.output != output.STDOUT:
-        output.talk(f"wrote the report to {args.output}")
+    return _done(args.output)
+
+
+def _done(path: str) -> int:
+    from fitdoctor.cli import output
+
+    if path != output.STDOUT:
+        output.talk(f"wrote the report to {path}")
     return EXIT_OK
 
 

@@ -50,7 +50,8 @@ class SourceFile:
     def tree(self) -> ast.Module:
         """The syntax tree; empty where the file does not parse (it cannot have run either)."""
         try:
-            return ast.parse(self.text)
+            # As bytes: a byte order mark and a declared encoding are Python's to understand.
+            return ast.parse(self.text.encode("utf-8", "surrogateescape"))
         except (SyntaxError, ValueError):
             return ast.Module(body=[], type_ignores=[])
 

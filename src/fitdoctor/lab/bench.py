@@ -14,6 +14,7 @@ import pkgutil
 import statistics
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +69,18 @@ class Comparison:
 
 
 def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
-    """Run the experiments that could change the diagnosis of this run, within `seconds`."""
+    """Run the experiments that could change the diagnosis of this run, within `seconds`.
+
+    What frameworks warn of in them is not the user's doing.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _run(recorder, call, model, arguments, seconds, tell)
+
+
+def _run(
+    recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]
+) -> None:
     if call.kind == "loop":
         _run_loop(recorder, call, arguments, seconds, tell)
         return
@@ -95,7 +107,7 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
         module = todo[0]
         tell(f"experiment {len(done) + 1} of {len(done) + len(todo)}: {module.NAME}")
         try:
-            _one(recorder, call, job, seen, module, time.monotonic() + left * _share(todo, seen))
+            _one(recorder, call, job, seen, module, time.monotonic() + left * _share(todo, seen), deadline)
         finally:
             snapshot.restore()
         done.append(module)
@@ -127,7 +139,11 @@ def _share(todo: list[Any], seen: Seen) -> float:
     return weights[0] / sum(weights)
 
 
-def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float) -> None:
+def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float, last: float) -> None:
+    """Run an experiment until its `deadline`; what could not even be begun by then may go on, not beyond the `last`.
+
+    Those that follow could change less: they get the time that this one leaves.
+    """
     job.until = deadline
     with _as_gap(recorder, module.NAME):
         found = list(module.comparisons(job, seen))
@@ -138,10 +154,13 @@ def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadl
         for place, comparison in enumerate(comparisons):
             if comparison.pointless is not None and comparison.pointless():
                 continue
+            needed = _PAIRS_EXPECTED * (comparison.block_seconds or job.block_seconds)
             left = deadline - time.monotonic()
-            if left < _PAIRS_EXPECTED * (comparison.block_seconds or job.block_seconds):
+            if left < needed:
+                left = min(needed, last - time.monotonic())
+            if left < needed:
                 raise CannotRun("the budget was used up before it was complete", do="give it more time with --budget")
-            until = time.monotonic() + left / (len(comparisons) - place)
+            until = time.monotonic() + max(needed, left / (len(comparisons) - place))
             job.results[comparison.name] = _compare(recorder, call, comparison, until)
 
 

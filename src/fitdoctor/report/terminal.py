@@ -288,7 +288,7 @@ def _fix(page: Page, fix: Fix, margin: int) -> None:
         return
     lines = fix.diff.rstrip("\n").split("\n")
     for text in lines[:_DIFF_MOST]:
-        page.line(" " * (margin + 5), (page.fit(text, page.width - margin - 5), _diff_style(text)))
+        page.line(" " * (margin + 5), (page.fit(text.rstrip("\r"), page.width - margin - 5), _diff_style(text)))
     if len(lines) > _DIFF_MOST:
         page.line(" " * (margin + 5), (f"and {len(lines) - _DIFF_MOST} more lines", "dim"))
 

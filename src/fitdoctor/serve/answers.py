@@ -97,11 +97,8 @@ class Answers:
             from fitdoctor.report import json as as_json
 
             return Answer(200, JSON, encoded(as_json.dumps(answer.report)), headers=saved_as(entry, "report.json"))
-        made = pages.render(answer.report, answer.source_of)
-        if made is None:
-            known = self.shelf.entry(entry.id) or entry  # with the summary that the diagnosis left
-            return Answer(200, HTML, encoded(pages.plain_run(self.at, known, answer.report)))
-        return Answer(200, HTML, encoded(pages.with_way_back(made, self.at)), policy=policy_for(made))
+        made = pages.render(answer.report, answer.source_of, answer.timeline)
+        return Answer(200, HTML, encoded(pages.with_way_back(made, self.at, entry)), policy=policy_for(made))
 
     def _trace(self, entry: Entry) -> Answer:
         pieces = trace(entry)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitdoctor.errors import FitdoctorError, NotACapture
+from fitdoctor.facts.timeline import Timeline
 from fitdoctor.model import Report, Site
 from fitdoctor.report import summary as summaries
 from fitdoctor.serve.shelf import Entry, Shelf, Stamp
@@ -35,6 +36,7 @@ class Answer:
 
     report: Report
     source_of: SourceOf
+    timeline: Timeline | None
     stamp: Stamp
     made: float
     """When it was ready, on the monotonic clock."""
@@ -46,20 +48,20 @@ def diagnose(entry: Entry) -> Answer:
     """Diagnose one capture as it is now; raises FitdoctorError where that is impossible."""
     from dataclasses import replace
 
-    from fitdoctor import diagnosis, pipeline
+    from fitdoctor import pipeline
     from fitdoctor.capture import store
 
     began = time.monotonic()
     with readable(entry.path) as file:
         capture = replace(store.read(file), path=str(entry.path))
     try:
-        report = diagnosis.diagnose(capture)
+        report, source_of, timeline = pipeline.examined(capture)
     except Exception as error:  # one strange capture must not take the page of all others down
         raise NotACapture(
             f"{entry.name} cannot be diagnosed: {type(error).__name__}: {error}", do="fitdoctor diagnose says more"
         ) from error
     now = time.monotonic()
-    return Answer(report, pipeline.source_lines(capture), entry.stamp, now, now - began)
+    return Answer(report, source_of, timeline, entry.stamp, now, now - began)
 
 
 class Diagnoses:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fitdoctor import units
+from fitdoctor.facts.timeline import Timeline
 from fitdoctor.model import Interval, Report
 from fitdoctor.serve import chart
-from fitdoctor.serve.diagnoses import LEAST_SHARE, SourceOf
+from fitdoctor.serve.diagnoses import SourceOf
 from fitdoctor.serve.history import Project, Shift
-from fitdoctor.serve.markup import Child, Html, el, join
+from fitdoctor.serve.markup import Child, Html, el
 from fitdoctor.serve.shelf import Entry
 
 RUNS_AT_ONCE = 8
@@ -219,73 +218,22 @@ def live_run(at: Address, run: Entry) -> str:
 # --- a finished run -------------------------------------------------------------------------------------
 
 
-def render(report: Report, source_of: SourceOf | None = None) -> str | None:
-    """Return the single-run report as a page of its own; None where this fitdoctor cannot make one."""
-    try:
-        made: Any = importlib.import_module("fitdoctor.report.html").page
-    except (ImportError, AttributeError):
-        return None
-    return str(made(report, source_of))
+def render(report: Report, source_of: SourceOf | None = None, timeline: Timeline | None = None) -> str:
+    """Return the single-run report as a page of its own."""
+    from fitdoctor.report import html as single
+
+    return single.page(report, source_of, timeline)
 
 
-def with_way_back(text: str, at: Address) -> str:
-    """Put a link to all runs in front of a page that knows nothing of this server."""
-    link = el("p", el("a", "← all runs", href=f"{at.base}/"))
-    return re.sub(r"(<body[^>]*>)", lambda found: found.group(1) + link, text, count=1)
-
-
-def plain_run(at: Address, run: Entry, report: Report) -> str:
-    """Return a simple page of a report."""
-    body: list[Child] = [
-        el("h1", run.title, " ", el("small", run.arguments)),
-        el("p", report.headline, class_="headline"),
-        _facts(run, report),
-        chart.bar(report.breakdown),
-        _parts(report),
-    ]
-    if report.findings:
-        body.append(el("h2", "What slows it down"))
-        body.append(el("ol", *(_finding(each) for each in report.findings), class_="findings"))
-    if report.notes:
-        body.append(el("h2", "About this measurement"))
-        body.append(el("ul", *(el("li", note) for note in report.notes)))
-    links = [
+def with_way_back(text: str, at: Address, run: Entry) -> str:
+    """Put links to all runs and to this one as data in front of a page that knows nothing of this server."""
+    links = [el("a", "← all runs", href=f"{at.base}/")]
+    links += [
         el("a", words, href=f"{at.run(run)}/{name}", download="")
         for words, name in (("the report as JSON", "report.json"), ("the trace, for Perfetto", "trace.json"))
     ]
-    body.append(el("p", links[0], " ", links[1], class_="more"))
-    return page(at, run.title, el("p", el("a", "← all runs", href=f"{at.base}/"), class_="more"), el("article", *body))
-
-
-def _facts(run: Entry, report: Report) -> Html:
-    step = run.step
-    known = [
-        ("one step", units.duration_range(step) if step is not None else ""),
-        ("steps", f"{report.run.get('steps') or 0:,}"),
-        ("watched", units.duration(run.seconds) if run.seconds else ""),
-        ("with", stack(run)),
-        ("backend", str(report.run.get("backend") or "")),
-    ]
-    pieces = [join(el("dt", name), el("dd", value)) for name, value in known if value]
-    return el("dl", *pieces)
-
-
-def _parts(report: Report) -> Html | None:
-    total = sum(report.breakdown.values())
-    rows = [
-        el("tr", el("td", el("i", class_=f"key {part}"), part), el("td", units.duration(ms / 1e3), class_="number"),
-           el("td", units.percent(ms / total), class_="number"))
-        for part, ms in report.breakdown.items()
-        if total > 0 and ms / total >= LEAST_SHARE
-    ]  # fmt: skip
-    return el("table", el("tbody", *rows), class_="parts") if rows else None
-
-
-def _finding(found: Any) -> Html:
-    fix = el("p", "fix: ", found.fix.title) if found.fix is not None else None
-    where = el("p", el("code", str(found.site))) if found.site is not None else None
-    saves = el("span", f"saves {units.percent_range(found.cost.saving)}", class_="saves")
-    return el("li", el("b", found.rule), " ", saves, el("p", found.cost.because), where, fix)
+    line = el("p", *(piece for link in links for piece in (link, " ")))
+    return re.sub(r"(<body[^>]*>)", lambda found: found.group(1) + line, text, count=1)
 
 
 def message(at: Address | None, title: str, text: str) -> str:

@@ -33,7 +33,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fitdoctor import units
+from fitdoctor.edits import Listed
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import ONE_OFF, Training
@@ -111,6 +113,7 @@ def _longest_wait(curve: Sequence[float]) -> int:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    patience = cost.evidence.get("patience", LEAST_PATIENCE)
-    return Fix(f"add EarlyStopping(patience={patience}, restore_best_weights=True) to the callbacks", "may change")
+    stop = f"EarlyStopping(patience={cost.evidence.get('patience', LEAST_PATIENCE)}, restore_best_weights=True)"
+    call = spots.fit_at(source, cost.site)
+    edits = (Listed(spots.spot(call), "callbacks", f"keras.callbacks.{stop}"),) if call is not None else ()
+    return Fix(f"add {stop} to the callbacks", "may change", edits=edits)

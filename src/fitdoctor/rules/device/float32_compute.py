@@ -35,7 +35,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Insert
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.placement import Placement
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -95,6 +97,7 @@ def _tried(trials: Trials) -> tuple[Interval, Trial]:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    policy = cost.evidence.get("policy", POLICIES[0])
-    return Fix(f'keras.config.set_dtype_policy("{policy}") before the model is built', "may change")
+    code = f'keras.config.set_dtype_policy("{cost.evidence.get("policy", POLICIES[0])}")'
+    call = spots.the_compile(source)
+    edits = (Insert(call.file.path, code),) if call is not None else ()
+    return Fix(f"{code} before the model is built", "may change", edits=edits)

@@ -32,7 +32,9 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.edits import Arguments
+from fitdoctor.facts import spots
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -45,6 +47,10 @@ _SETTERS = frozenset({"set_floatx", "set_dtype_policy", "set_global_policy"})
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find double precision set for all layers."""
+    return (call.site for call in _set(source))
+
+
+def _set(source: SourceTree) -> Iterator[FoundCall]:
     for file in source.files:
         for call in file.calls():
             function = call.node.func
@@ -52,7 +58,7 @@ def locate(source: SourceTree) -> Iterator[Site]:
             if name in _SETTERS and any(
                 isinstance(given, ast.Constant) and given.value == "float64" for given in call.node.args
             ):
-                yield call.site
+                yield call
 
 
 def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
@@ -80,5 +86,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix("compute in float32", "may change")
+    del cost
+    calls = list(_set(source)) if source is not None else []
+    edits = tuple(Arguments(spots.spot(call), (("value", '"float32"'),), order=("value",)) for call in calls)
+    return Fix("compute in float32", "may change", edits=edits)

@@ -39,7 +39,9 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.thread_pools import ThreadPools
@@ -122,6 +124,7 @@ def _try(backend: str, threads: int) -> str:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     count = cost.evidence["fitting"]
-    return Fix(f"torch.set_num_threads({count}), or OMP_NUM_THREADS={count}", "same")
+    call = spots.the_only(source.calls("torch.set_num_threads")) if source is not None else None
+    edits = (Arguments(spots.spot(call), (("int", str(count)),), order=("int",)),) if call is not None else ()
+    return Fix(f"torch.set_num_threads({count}), or OMP_NUM_THREADS={count}", "same", edits=edits)

@@ -36,6 +36,8 @@ import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Decorate
+from fitdoctor.facts import spots
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -90,5 +92,14 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix("call strategy.run from a function decorated with @tf.function", "same")
+    del cost
+    runs = [
+        (call.file, function)
+        for call in (source.calls() if source is not None else ())
+        if _runs_replicas(call.file, call) and not call.file.is_compiled(call.node)
+        and (function := spots.function_around(call.file, call.node)) is not None
+    ]  # fmt: skip
+    found = spots.the_only(runs)
+    sure = found is not None and spots.compiles_alike(*found)
+    edits = (Decorate(spots.start(*found), "@tensorflow.function"),) if found is not None and sure else ()
+    return Fix("call strategy.run from a function decorated with @tf.function", "same", edits=edits)

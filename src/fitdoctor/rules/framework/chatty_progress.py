@@ -33,7 +33,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.callback_costs import CallbackCosts
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -86,5 +88,6 @@ def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> V
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix("pass verbose=2 to fit: one line per epoch", "same")
+    call = spots.fit_at(source, cost.site)
+    edits = (Arguments(spots.spot(call), (("verbose", "2"),), order=spots.FIT),) if call is not None else ()
+    return Fix("pass verbose=2 to fit: one line per epoch", "same", edits=edits)

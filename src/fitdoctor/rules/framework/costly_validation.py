@@ -36,7 +36,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.epoch_costs import EpochCosts, rarer, rest_of_epoch
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -103,6 +105,9 @@ def measure(training: Training, costs: EpochCosts | None, model: StepModel) -> V
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     every = cost.evidence.get("validation_freq", 2)
-    return Fix(f"pass validation_freq={every} to fit, and divide the patience of callbacks that watch it", "may change")
+    call = spots.fit_at(source, cost.site)
+    give = (("validation_freq", str(every)),)
+    edits = (Arguments(spots.spot(call), give, order=spots.FIT),) if call is not None else ()
+    title = f"pass validation_freq={every} to fit, and divide the patience of callbacks that watch it"
+    return Fix(title, "may change", edits=edits)

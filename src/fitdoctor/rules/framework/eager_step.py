@@ -35,7 +35,10 @@ import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.edits import Arguments, Decorate, Edit, Remove
+from fitdoctor.facts import spots
+from fitdoctor.facts.rewrites import believed
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -50,17 +53,23 @@ _BY_KERAS = frozenset({"train_step", "compute_loss", "call"})
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find the switches, and gradient tapes in functions that nothing compiles."""
-    for file in source.files:
-        for call in file.calls():
-            named = isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "compile"
-            if (named and _true(call.keyword("run_eagerly"))) or (
-                call.name in _SWITCH and _true(call.argument(0, "run_eagerly"))
-            ):
-                yield call.site
-            elif call.name == "tensorflow.GradientTape":
-                around = [getattr(each, "name", None) for each in file.inside(call.node)]
-                if not file.is_compiled(call.node) and not _BY_KERAS & {*around}:
-                    yield call.site
+    for call in source.calls():
+        if _switches(call) or _eager_tape(call):
+            yield call.site
+
+
+def _switches(call: FoundCall) -> bool:
+    named = isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "compile"
+    return (named and _true(call.keyword("run_eagerly"))) or (
+        call.name in _SWITCH and _true(call.argument(0, "run_eagerly"))
+    )
+
+
+def _eager_tape(call: FoundCall) -> bool:
+    if call.name != "tensorflow.GradientTape" or call.file.is_compiled(call.node):
+        return False
+    around = [each for each in call.file.inside(call.node) if getattr(each, "name", None) in _BY_KERAS]
+    return not any(isinstance(call.file.parents.get(each), ast.ClassDef) for each in around)
 
 
 def _true(node: ast.expr | None) -> bool:
@@ -83,6 +92,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     each = statistics.median(trial.baseline_ns) / 1e9
     remaining = model.stays_of_call(ratio, each) if training.kind == "loop" else ratio
     change = model.change_by_compiling(remaining, trial.detail.get("compile_s"), instead=False)
+    if training.kind == "fit":
+        change = believed(trials, trial.name, change)
     if ratio.mid >= 1:
         return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
     gain = units.percent_range(ratio)
@@ -104,7 +115,26 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    if cost.site is not None:
-        return Fix("decorate the step with @tf.function (or @jax.jit); what it prints or keeps moves out of it", "same")
-    return Fix("remove run_eagerly=True", "same")
+    calls = list(source.calls()) if source is not None else []
+    switched = [each for call in calls if _switches(call) for each in _off(call)]
+    if cost.site is None:
+        return Fix("remove run_eagerly=True", "same", edits=tuple(switched))
+    title = "decorate the step with @tf.function (or @jax.jit); what it prints or keeps moves out of it"
+    tapes = [call for call in calls if _eager_tape(call)]
+    steps = {function: call for call in tapes if (function := spots.function_around(call.file, call.node)) is not None}
+    if len(steps) != 1:
+        return Fix(title, "same", edits=tuple(switched) if not tapes else ())
+    ((step, tape),) = steps.items()
+    if not spots.compiles_alike(tape.file, step):
+        return Fix(title, "same")
+    return Fix(title, "same", edits=(*switched, Decorate(spots.start(tape.file, step), "@tensorflow.function")))
+
+
+def _off(call: FoundCall) -> Iterator[Edit]:
+    """Take a switch away: the argument of `compile`, or the statement."""
+    if call.name not in _SWITCH:
+        yield Arguments(spots.spot(call), drop=("run_eagerly",), order=spots.COMPILE)
+        return
+    statement = spots.statement_of(call.file, call.node)
+    if statement is not None:
+        yield Remove(spots.start(call.file, statement))

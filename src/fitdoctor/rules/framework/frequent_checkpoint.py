@@ -30,6 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
+from fitdoctor.facts import spots
 from fitdoctor.facts.callback_costs import CallbackCosts, HookCost
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -91,5 +93,13 @@ def _cost(hook: HookCost, model: StepModel) -> Cost:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    return Fix(f"let {cost.evidence.get('callback', 'the checkpoint')} save {RARER} times less often", "same")
+    title = f"let {cost.evidence.get('callback', 'the checkpoint')} save {RARER} times less often"
+    call = spots.the_only(_savers(source)) if source is not None else None
+    often = call.keyword("save_freq") if call is not None else None
+    if call is None or not isinstance(often, ast.Constant) or type(often.value) is not int:
+        return Fix(title, "same")
+    # What is best among fewer is another one.
+    kept = call.keyword("save_best_only")
+    best = kept is not None and not (isinstance(kept, ast.Constant) and not kept.value)
+    edit = Arguments(spots.spot(call), (("save_freq", str(often.value * RARER)),))
+    return Fix(title, "may change" if best else "same", edits=(edit,))

@@ -39,7 +39,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -151,5 +153,8 @@ def measure(training: Training, source: SourceTree | None, model: StepModel) -> 
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    return Fix(f"pass steps_per_epoch={cost.evidence.get('batches')}: one pass over the data", "may change")
+    batches = cost.evidence.get("batches")
+    call = spots.fit_at(source, cost.site)
+    give = (("steps_per_epoch", str(batches)),)
+    edits = (Arguments(spots.spot(call), give, order=spots.FIT),) if call is not None and batches else ()
+    return Fix(f"pass steps_per_epoch={batches}: one pass over the data", "may change", edits=edits)

@@ -30,6 +30,9 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
+from fitdoctor.facts import spots
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -68,7 +71,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     ratio, trial = trials.ratio("jit_compile=True", experiment=EXPERIMENT)
     if ratio.mid >= 1:
         return Clear(f"compiled by XLA, the same step was measured to take {units.percent(ratio.mid)}: no gain")
-    change = model.change_by_compiling(ratio, trial.detail.get("compile_s"))
+    change = believed(trials, trial.name, model.change_by_compiling(ratio, trial.detail.get("compile_s")))
     return [
         Cost(
             saving=model.with_change(change).saving(),
@@ -81,5 +84,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix("pass jit_compile=True to compile", "same")
+    del cost
+    call = spots.the_compile(source)
+    give = (("jit_compile", "True"),)
+    edits = (Arguments(spots.spot(call), give, order=spots.COMPILE),) if call is not None else ()
+    return Fix("pass jit_compile=True to compile", "same", edits=edits)

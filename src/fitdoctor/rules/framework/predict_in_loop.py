@@ -35,7 +35,9 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments, Rename
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.short_calls import Repeated, ShortCalls
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -45,6 +47,7 @@ from fitdoctor.rules import Clear, Verdict
 
 _CALLS = frozenset({"predict", "evaluate"})
 _TRAINS = frozenset({"fit", "train_on_batch", "apply", "apply_gradients", "stateless_apply"})
+_PREDICT = ("x", "batch_size", "verbose", "steps", "callbacks")
 _TITLES = {
     "model(x)": "call the model itself: keras.ops.convert_to_numpy(model(x, training=False))",
     "predict_on_batch": "use model.predict_on_batch(x)",
@@ -155,5 +158,11 @@ def _cost(calls: Repeated, all_calls: ShortCalls, model: StepModel) -> Cost:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    return Fix(_TITLES[str(cost.evidence["alternative"])], "same")
+    instead = str(cost.evidence["alternative"])
+    call = spots.call_at(source, cost.site, "predict") if instead == "predict_on_batch" else None
+    if call is None:
+        return Fix(_TITLES[instead], "same")
+    place = spots.spot(call)
+    # It takes one batch, and has nothing to say about it.
+    fewer = Arguments(place, drop=("batch_size", "verbose", "steps", "callbacks"), order=_PREDICT)
+    return Fix(_TITLES[instead], "same", edits=(fewer, Rename(place, instead)))

@@ -41,13 +41,15 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fitdoctor.edits import Hoist
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.again import Again
 from fitdoctor.facts.compile_log import CompileLog
-from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
-from fitdoctor.model import Capture, Cost, Fix, Gap, Site
+from fitdoctor.model import Capture, Change, Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 from fitdoctor.rules.compiled_again import cost_of
 
@@ -145,13 +147,37 @@ def _cost(again: Again, training: Training, model: StepModel) -> Cost:
     if training.kind != "fit" or again.site is not None:
         return cost_of(again, training, model, "made anew and compiled again with nothing new about its arguments")
     cost = cost_of(again, training, model, "made anew and compiled again after another compile()")
+    assert cost.change is not None
+    # A `fit` after `compile` sets up more than one that goes on: none of what a call takes, all of it, or half.
+    change = replace(cost.change, also=(*cost.change.also, Change("calls", Interval(0.0, 0.5, 1.0))))
+    cost = replace(cost, change=change, saving=model.with_change(change).saving())
     # The line that called is `fit`; the one to edit is found in the source.
     return replace(cost, site=None, evidence={**cost.evidence, "compile": True})
 
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     if cost.evidence.get("compile"):
-        return Fix("call compile() once, before the loop: the optimizer then keeps what it has learnt", "may change")
-    return Fix(f"make {cost.evidence.get('function', 'the function')} once, before the loop", "same")
+        calls = [call for call in (source.compile_calls() if source is not None else ()) if _loop(call.file, call.node)]
+        title = "call compile() once, before the loop: the optimizer then keeps what it has learnt"
+        return Fix(title, "may change", edits=_hoisted(spots.the_only(calls)))
+    made = [call for call in (source.calls(*_MAKERS) if source is not None else ()) if _loop(call.file, call.node)]
+    title = f"make {cost.evidence.get('function', 'the function')} once, before the loop"
+    return Fix(title, "same", edits=_hoisted(spots.the_only(made)))
+
+
+def _hoisted(call: FoundCall | None) -> tuple[Hoist, ...]:
+    """Move the statement of a call before its loop, where nothing in it depends on the loop."""
+    statement = call.file.parents.get(call.node) if call is not None else None
+    if call is None or not isinstance(statement, (ast.Expr, ast.Assign)):
+        return ()
+    loop = spots.loop_of(call.file, statement)
+    if loop is None:
+        return ()
+    bound = [name for name in ast.walk(loop) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
+    own = {name.id for name in ast.walk(statement) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+    again = any([name.id for name in bound].count(each) > 1 for each in own)
+    used = {name.id for name in ast.walk(statement) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
+    if again or used & spots.stored(loop):
+        return ()
+    return (Hoist(spots.start(call.file, statement)),)

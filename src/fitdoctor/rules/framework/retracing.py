@@ -39,7 +39,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from fitdoctor.edits import Wrap
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -103,8 +105,40 @@ def measure(training: Training, model: StepModel) -> Verdict:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     argument = cost.evidence.get("argument") or "what changes"
     if cost.evidence.get("cause") in _BY_VALUE:
-        return Fix(f"pass {argument} as a tensor, or keep it outside of the compiled function", "same")
+        title = f"pass {argument} as a tensor, or keep it outside of the compiled function"
+        return Fix(title, "same", edits=_as_tensor(cost, source))
     return Fix(f"let the shape of {argument} vary: input_signature with None, or reduce_retracing=True", "same")
+
+
+def _as_tensor(cost: Cost, source: SourceTree | None) -> tuple[Wrap, ...]:
+    """Hand a number over as a tensor, where the function only computes with it and it is no whole number.
+
+    A whole number may be a length or a place, which have to be plain; and as a tensor it no longer mixes with floats.
+    """
+    name, argument = str(cost.evidence.get("function")), str(cost.evidence.get("argument"))
+    call = spots.call_at(source, cost.site, name)
+    function = call.file.functions.get(name) if call is not None else None
+    if call is None or function is None or not _traced_by_value(call.file, function):
+        return ()
+    order = tuple(each.arg for each in function.args.args)
+    numbers = [str(cost.evidence.get(each)) for each in ("was", "now")]
+    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == argument]
+    plain = argument in order and all(map(_fraction, numbers))
+    if not plain or not all(_computes(call.file, node) for node in uses):
+        return ()
+    return (Wrap(spots.spot(call), argument, "tensorflow.constant({})", order=order),)
+
+
+def _fraction(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text.lstrip("+-").isdigit()
+
+
+def _computes(file: SourceFile, name: ast.Name) -> bool:
+    around = file.parents.get(name)
+    return isinstance(around, ast.BinOp) or (isinstance(around, ast.Call) and isinstance(around.func, ast.Attribute))

@@ -38,12 +38,15 @@ noise.
 
 from __future__ import annotations
 
+import ast
 import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments, Edit, Wrap
+from fitdoctor.facts import spots
 from fitdoctor.facts.epoch_costs import EpochCosts, rarer, rest_of_epoch
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -120,10 +123,25 @@ def _fixed(between: Interval, anew_s: float, ratio: Interval) -> Interval:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    times = cost.evidence.get("times", 10)
+    times = int(cost.evidence.get("times", 10))
     title = f"repeat the data {times} times per epoch (data.repeat({times})) and train 1/{times} of the epochs"
     watched = cost.evidence.get("watched")
+    edits = _edits(spots.fit_at(source, cost.site), times)
     if not watched:
-        return Fix(title, "same")
-    return Fix(f"{title}; {', '.join(watched)} will count those", "may change")
+        return Fix(title, "same", edits=edits)
+    return Fix(f"{title}; {', '.join(watched)} will count those", "may change", edits=edits)
+
+
+def _edits(call: FoundCall | None, times: int) -> tuple[Edit, ...]:
+    """Repeat a dataset of tf.data, where the number of epochs stands there and can be divided."""
+    data, epochs = (call.argument(0, "x"), call.argument(3, "epochs")) if call is not None else (None, None)
+    if call is None or not isinstance(data, ast.Name) or not isinstance(epochs, ast.Constant):
+        return ()
+    chain = call.file.chain(data)
+    ours = bool(chain) and chain[0].name.startswith("tensorflow.data.")
+    counted = any(call.keyword(each) is not None for each in ("steps_per_epoch", "initial_epoch", "validation_freq"))
+    if not ours or counted or type(epochs.value) is not int or epochs.value % times:
+        return ()
+    place = spots.spot(call)
+    fewer = Arguments(place, (("epochs", str(epochs.value // times)),), order=spots.FIT)
+    return Wrap(place, "x", f"{{}}.repeat({times})", order=spots.FIT), fewer

@@ -34,7 +34,9 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Remove
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -108,5 +110,8 @@ def _loader(trials: Trials) -> Interval | None:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix("turn op determinism on only where two runs have to agree bit for bit", "may change")
+    del cost
+    call = spots.the_only(source.calls(_SWITCH)) if source is not None else None
+    line = spots.statement_of(call.file, call.node) if call is not None else None
+    edits = (Remove(spots.start(call.file, line)),) if call is not None and line is not None else ()
+    return Fix("turn op determinism on only where two runs have to agree bit for bit", "may change", edits=edits)

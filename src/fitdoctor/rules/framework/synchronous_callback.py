@@ -43,7 +43,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Listed
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.callback_costs import CallbackCosts, HookCost
 from fitdoctor.facts.device_use import DeviceUse
 from fitdoctor.facts.source_tree import SourceTree
@@ -122,11 +124,12 @@ def _cost(hook: HookCost | None, training: Training, told: str, change: Change, 
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     name = cost.evidence.get("callback")
     if name is None:
         idle = "LambdaCallback(on_train_batch_end=lambda batch, logs: None)"
-        return Fix(f"pass a callback that does nothing: {idle}", "same")
+        call = spots.fit_at(source, cost.site)
+        edits = (Listed(spots.spot(call), "callbacks", f"keras.callbacks.{idle}"),) if call is not None else ()
+        return Fix(f"pass a callback that does nothing: {idle}", "same", edits=edits)
     return Fix(
         f"let {name} work in on_epoch_end, or set async_safe = True on it if it does not touch the model", "same"
     )

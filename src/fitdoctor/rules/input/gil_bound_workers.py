@@ -42,7 +42,9 @@ import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.loader import WAITS, Loader
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -162,7 +164,9 @@ def _starts(trial: Trial, epochs: int) -> Interval:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     count = cost.evidence.get("processes", 2)
     title = f"give workers={count}, use_multiprocessing=True to the dataset's constructor, and seed by epoch and index"
-    return Fix(title, "may change")
+    found = [call for call in source.calls() if call.keyword("workers") is not None] if source is not None else []
+    call = spots.the_only(found)
+    give = (("workers", str(count)), ("use_multiprocessing", "True"))
+    return Fix(title, "may change", edits=(Arguments(spots.spot(call), give),) if call is not None else ())

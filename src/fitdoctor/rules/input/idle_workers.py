@@ -46,11 +46,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.loader import Loader
 from fitdoctor.facts.rewrites import believed
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -183,11 +185,38 @@ def _processes(training: Training, loader: Loader, trials: Trials, model: StepMo
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    count = cost.evidence.get("workers", 4)
+    count = str(cost.evidence.get("workers", 4))
     if cost.evidence.get("loader"):
-        return Fix(f"give num_workers={count}, persistent_workers=True to the DataLoader", "may change")
+        title = f"give num_workers={count}, persistent_workers=True to the DataLoader"
+        loader = spots.the_only(source.calls(*_LOADERS)) if source is not None else None
+        return Fix(title, "may change", edits=_edits(loader, num_workers=count, persistent_workers="True"))
+    made = _made(source) if source is not None else None
     if cost.evidence.get("processes"):
-        settings = f"workers={count}, use_multiprocessing=True"
-        return Fix(f"give {settings} to the dataset's constructor, and seed by epoch and index", "may change")
-    return Fix(f"give workers={count} to the dataset's constructor", "may change")
+        title = (
+            f"give workers={count}, use_multiprocessing=True to the dataset's constructor, and seed by epoch and index"
+        )
+        return Fix(title, "may change", edits=_edits(made, workers=count, use_multiprocessing="True"))
+    return Fix(f"give workers={count} to the dataset's constructor", "may change", edits=_edits(made, workers=count))
+
+
+def _edits(call: FoundCall | None, **give: str) -> tuple[Arguments, ...]:
+    return (Arguments(spots.spot(call), tuple(give.items()), order=spots.LOADER),) if call is not None else ()
+
+
+def _made(source: SourceTree) -> FoundCall | None:
+    """Return the one call that can give a dataset its workers: of its base class's constructor, else of its own."""
+    found = [
+        (file, node)
+        for file in source.files
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.ClassDef) and any(file.resolve(base) in _BASES for base in node.bases)
+    ]
+    if len(found) != 1:
+        return None
+    file, node = found[0]
+    base = _constructor(node)
+    own = any(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in node.body)
+    if base is not None and not any(each.arg is None for each in base.keywords):
+        return FoundCall(file, base, ".__init__")
+    # Workers pass through a constructor that hands everything on, and through the one of the base class.
+    return spots.the_only(source.calls(node.name)) if base is not None or not own else None

@@ -47,10 +47,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fitdoctor import units
+from fitdoctor.edits import Wrap
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.rewrites import believed
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel, stays
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -78,7 +80,8 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
     if arrays is None:
         what = "the sizes and types of the arrays"
         raise MissingEvidence(Gap(what, "the capture does not hold them", "run again with this fitdoctor"))
-    cast = [each for each in arrays if _other_precision(each, str(training.info.get("dtype") or "float32"))]
+    floatx = str(training.info.get("dtype") or "float32")
+    cast = [each for each in arrays if _other_precision(each, floatx)]
     if not cast:
         return Clear("no array is in another precision than Keras's: none is copied as a whole")
     size = sum(int(each.get("bytes") or 0) for each in cast)
@@ -105,6 +108,9 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
             evidence={
                 "bytes": size,
                 "dtype": cast[0].get("dtype"),
+                "floatx": floatx,
+                "arrays": len(arrays),
+                "cast": [place for place, each in enumerate(arrays) if each in cast],
                 "anew_ms": anew * 1e3,
                 "between_ms": between * 1e3,
                 "ratio": {"low": ratio.low, "mid": ratio.mid, "high": ratio.high},
@@ -120,5 +126,15 @@ def _other_precision(array: Mapping[str, Any], floatx: str) -> bool:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix('cast the arrays once, before fit: x = x.astype("float32")', "same")
+    title = 'cast the arrays once, before fit: x = x.astype("float32")'
+    call = spots.fit_at(source, cost.site)
+    return Fix(title, "same", edits=tuple(_casts(call, cost.evidence)) if call is not None else ())
+
+
+def _casts(call: FoundCall, evidence: Mapping[str, Any]) -> Iterator[Wrap]:
+    """Cast what is in another precision, where the arrays are those that `fit` is given one by one."""
+    given = [name for place, name in enumerate(("x", "y")) if call.argument(place, name) is not None]
+    if len(given) != evidence.get("arrays") or evidence.get("floatx") != "float32":
+        return
+    for place in evidence.get("cast") or ():
+        yield Wrap(spots.spot(call), given[place], 'numpy.asarray({}, "float32")', order=spots.FIT)

@@ -57,7 +57,9 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments, Chain, Edit
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
@@ -168,5 +170,15 @@ def measure(pipeline: InputPipeline, model: StepModel, trials: Trials | None) ->
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix("end the pipeline with .prefetch(tf.data.AUTOTUNE)", "same")
+    return Fix("end the pipeline with .prefetch(tf.data.AUTOTUNE)", "same", edits=_edits(cost, source))
+
+
+def _edits(cost: Cost, source: SourceTree | None) -> tuple[Edit, ...]:
+    site = cost.site or (spots.the_only(locate(source)) if source is not None else None)
+    last = spots.end_of_pipeline(source, site)
+    if last is None:
+        return ()
+    if _method(last) == "prefetch":
+        give = (("buffer_size", "tensorflow.data.AUTOTUNE"),)
+        return (Arguments(spots.spot(last), give, order=("buffer_size",)),)
+    return (Chain(spots.spot(last), ".prefetch(tensorflow.data.AUTOTUNE)"),)

@@ -44,8 +44,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts import rows
+from fitdoctor.facts import rows, spots
 from fitdoctor.facts.elements import place_of, share_of_loader, shorter_input
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.source_tree import SourceTree
@@ -166,10 +167,15 @@ def _how(trial: Trial) -> str:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     if cost.evidence.get("ratio"):
         instead = "" if cost.evidence.get("decode") == "DecodeJpeg" else " in place of decode_image"
-        return Fix(f"decode with tf.io.decode_jpeg(…, ratio={cost.evidence['ratio']}){instead}", "may change")
+        title = f"decode with tf.io.decode_jpeg(…, ratio={cost.evidence['ratio']}){instead}"
+        decodes = source.calls("tensorflow.io.decode_jpeg", "tensorflow.image.decode_jpeg") if source else ()
+        call = spots.the_only(decodes) if not instead else None
+        give = (("ratio", str(cost.evidence["ratio"])),)
+        order = ("contents", "channels", "ratio")
+        edits = (Arguments(spots.spot(call), give, order=order),) if call is not None else ()
+        return Fix(title, "may change", edits=edits)
     if cost.evidence.get("window"):
         return Fix("decode only what is cropped, with tf.io.decode_and_crop_jpeg", "may change")
     return Fix("resize the files once, offline, to a little more than what is kept", "may change")

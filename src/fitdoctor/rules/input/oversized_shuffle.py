@@ -38,8 +38,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Swap
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts import rows
+from fitdoctor.facts import rows, spots
 from fitdoctor.facts.elements import place_of
 from fitdoctor.facts.epoch_starts import EpochStarts
 from fitdoctor.facts.input_pipeline import InputPipeline
@@ -154,8 +155,13 @@ def _how(trial: Trial) -> str:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     smaller = cost.evidence.get("smaller")
     if smaller:
         return Fix(f"shuffle file names, then elements with a buffer of some batches ({smaller:,})", "may change")
-    return Fix("move .shuffle() before the map, where elements are still small", "may change")
+    call = spots.call_at(source, cost.site, "shuffle")
+    before = [each for each in (upstream(call.file, call) if call is not None else ()) if method(each) == "map"]
+    nearest = spots.the_only(before)
+    follows = spots.next_in_chain(nearest, "shuffle") if nearest is not None else None
+    sure = call is not None and nearest is not None and follows is not None and follows.node is call.node
+    edits = (Swap(spots.spot(nearest), spots.spot(call)),) if sure and nearest is not None and call is not None else ()
+    return Fix("move .shuffle() before the map, where elements are still small", "may change", edits=edits)

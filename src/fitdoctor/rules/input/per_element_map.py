@@ -34,9 +34,13 @@ When the step does not wait for input; when the function's own work is the cost;
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Edit, Swap, Wrap
+from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.rewrites import best, gains
 from fitdoctor.facts.source_tree import SourceTree
@@ -81,13 +85,35 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
             ),
             site=chosen.site,
             change=chosen.change,
-            evidence={"code": chosen.code, "equal": detail.get("equal"), "compared": detail.get("compared")},
+            evidence={
+                "code": chosen.code,
+                "equal": detail.get("equal"),
+                "compared": detail.get("compared"),
+                "maps": detail.get("maps"),
+            },
         )
     ]
 
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    code = cost.evidence.get("code") or ".batch(n).map(f)"
-    return Fix(f"batch first: {code}, or .map(f) where f takes whole batches", "same")
+    code = str(cost.evidence.get("code") or ".batch(n).map(f)")
+    title = f"batch first: {code}, or .map(f) where f takes whole batches"
+    return Fix(title, "same", edits=_edits(cost, source, code))
+
+
+def _edits(cost: Cost, source: SourceTree | None, code: str) -> tuple[Edit, ...]:
+    """Swap the one map that was tried with the batch right after it."""
+    call = spots.call_at(source, cost.site, "map")
+    batch = spots.next_in_chain(call, "batch") if call is not None else None
+    if call is None or batch is None or not call.node.args or cost.evidence.get("maps") != 1:
+        return ()
+    name, given = ast.unparse(call.node.args[0]), code.partition(".map(")[2].removesuffix(")")
+    swap = Swap(spots.spot(call), spots.spot(batch))
+    if given == name:
+        return (swap,)
+    around = re.sub(rf"\b{re.escape(name)}\b", "{}", spots.full(given))
+    # A function without a name cannot be called on rows without being written anew.
+    if not name.isidentifier() or around.count("{}") != 1:
+        return ()
+    return Wrap(spots.spot(call), "map_func", around, order=spots.ORDERS["map"]), swap

@@ -33,6 +33,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from fitdoctor import units
+from fitdoctor.edits import Chain
+from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel, stays
@@ -93,6 +95,7 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
             change=change,
             evidence={
                 "safety": trial.detail.get("safety"),
+                "after": trial.detail.get("after"),
                 "ratio": {"low": ratio.low, "mid": ratio.mid, "high": ratio.high},
                 "cache_bytes": size,
                 "epochs": training.epochs,
@@ -128,6 +131,7 @@ def _size(detail: object, training: Training) -> int | None:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     title = "add .cache() after the last deterministic map, or .cache(filename) if memory is short"
-    return Fix(title, "same" if cost.evidence.get("safety") == "same" else "may change")
+    call = spots.call_at(source, cost.site, spots.OPERATORS.get(str(cost.evidence.get("after")), "map"))
+    edits = (Chain(spots.spot(call), ".cache()"),) if call is not None else ()
+    return Fix(title, "same" if cost.evidence.get("safety") == "same" else "may change", edits=edits)

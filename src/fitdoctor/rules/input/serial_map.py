@@ -38,12 +38,13 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.rewrites import SERIAL, STARVED, best, gains, waits
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Cost, Fix, Site
+from fitdoctor.model import Cost, Fix, Safety, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
 _STATEFUL = ("tensorflow.image.random_", "tensorflow.random.", "tensorflow.py_function", "tensorflow.numpy_function")
@@ -114,6 +115,7 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    code = cost.evidence.get("code") or ".map(f, num_parallel_calls=tf.data.AUTOTUNE)"
-    return Fix(f"write {code}", "same" if cost.evidence.get("safety") == "same" else "may change")
+    code = str(cost.evidence.get("code") or ".map(f, num_parallel_calls=tf.data.AUTOTUNE)")
+    site = cost.site or (spots.the_only(locate(source)) if source is not None else None)
+    safety: Safety = "same" if cost.evidence.get("safety") == "same" else "may change"
+    return Fix(f"write {code}", safety, edits=spots.as_written(source, site, code))

@@ -41,12 +41,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.rewrites import SERIAL, STARVED, best, gains, waits
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Cost, Fix, Site
+from fitdoctor.model import Cost, Fix, Safety, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
 
@@ -103,6 +104,6 @@ def _only_in_turns(pipeline: InputPipeline, model: StepModel) -> bool:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
-    code = cost.evidence.get("code") or ".map(read, num_parallel_calls=64, use_unbounded_threadpool=True)"
-    return Fix(f"write {code}", "same" if cost.evidence.get("safety") == "same" else "may change")
+    code = str(cost.evidence.get("code") or ".map(read, num_parallel_calls=64, use_unbounded_threadpool=True)")
+    safety: Safety = "same" if cost.evidence.get("safety") == "same" else "may change"
+    return Fix(f"write {code}", safety, edits=spots.as_written(source, cost.site, code))

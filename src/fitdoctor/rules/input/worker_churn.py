@@ -41,6 +41,8 @@ import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
+from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.loader import Loader
 from fitdoctor.facts.rewrites import believed
@@ -131,8 +133,10 @@ def _change(anew: float, ratio: Interval, between: float, training: Training, to
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     if not cost.evidence.get("loader"):
         return Fix("make epochs longer: an endless dataset with steps_per_epoch, and fewer epochs", "same")
     shuffled = cost.evidence.get("shuffled") is not False
-    return Fix("give persistent_workers=True to the DataLoader", "may change" if shuffled else "same")
+    call = spots.the_only(source.calls(*_LOADERS)) if source is not None else None
+    edits = (Arguments(spots.spot(call), (("persistent_workers", "True"),)),) if call is not None else ()
+    title = "give persistent_workers=True to the DataLoader"
+    return Fix(title, "may change" if shuffled else "same", edits=edits)

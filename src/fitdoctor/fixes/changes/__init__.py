@@ -1,0 +1,1 @@
+"""One module per kind of edit: an edit and the syntax of a document give splices."""

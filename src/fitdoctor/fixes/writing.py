@@ -1,0 +1,152 @@
+"""Files are changed and changed back: whole or not at all, journal first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fitdoctor.errors import CannotFix
+from fitdoctor.fixes import guard, journal
+from fitdoctor.fixes.journal import Entry, Journal
+from fitdoctor.fixes.plan import FileChange, Plan
+
+_MARK = ".fitdoctor-"
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What an undo did."""
+
+    journal: Journal
+    restored: tuple[str, ...]
+    untouched: tuple[str, ...]
+    """Files that were as before already: the fix had been cut short."""
+
+
+def apply(plan: Plan) -> Journal | None:
+    """Write what is ready; None where that changes nothing.  A failure leaves every file as it was."""
+    if not plan.files:
+        return None
+    with journal.alone():
+        for each in plan.files:
+            guard.unchanged(each.path, each.before)
+        rules = tuple(dict.fromkeys(each.rule for each in plan.ready))
+        kept = journal.written(plan.files, plan.script, rules)
+        _write_all(plan.files, kept)
+    return kept
+
+
+def _write_all(changes: Sequence[FileChange], kept: Journal) -> None:
+    done: list[FileChange] = []
+    try:
+        for each in changes:
+            replace_file(each.path, each.before, each.after)
+            done.append(each)
+    except (CannotFix, OSError) as error:
+        for each in reversed(done):
+            replace_file(each.path, each.after, each.before)
+        journal.close(kept)
+        if isinstance(error, CannotFix):
+            raise
+        where = error.filename or "a file"
+        raise CannotFix(
+            f"cannot write {where}: {error.strerror or error}; every file is as it was", do="see that it can be written"
+        ) from error
+
+
+def replace_file(path: str, before: bytes, after: bytes) -> None:
+    """Put other bytes in the place of a file's, at once, its mode and owner kept."""
+    target = Path(path)
+    _sweep(target)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}{_MARK}", dir=target.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(after)
+            file.flush()
+            os.fsync(file.fileno())
+        found = os.stat(target)
+        shutil.copystat(target, temporary)
+        os.utime(temporary)
+        with contextlib.suppress(OSError):
+            os.chown(temporary, found.st_uid, found.st_gid)
+        guard.unchanged(path, before)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    with contextlib.suppress(OSError):
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what a command that was killed has left beside a file."""
+    for each in target.parent.glob(f".{_plain(target.name)}{_MARK}*"):
+        with contextlib.suppress(OSError):
+            each.unlink()
+
+
+def _plain(name: str) -> str:
+    return "".join(f"[{each}]" if each in "*?[" else each for each in name)
+
+
+def undo(script: str | None = None) -> Undone:
+    """Take the last fix back (of a script, or of any): every file as it was, byte for byte, or none."""
+    with journal.alone():
+        kept = journal.newest(script)
+        if kept is None:
+            what = f"no fix of {script}" if script else "no fix"
+            raise CannotFix(
+                f"{what} was written that could be undone (none is in {journal.folder()})",
+                do="`fitdoctor fix --apply` writes one",
+            )
+        states = [(entry, _state(entry, kept)) for entry in kept.entries]
+        originals = {entry.path: kept.original(entry) for entry in kept.entries}
+        for entry, state in states:
+            _sweep(Path(entry.path))
+            if state == "fixed":
+                _restore(entry, originals[entry.path])
+        journal.close(kept)
+    return Undone(
+        kept,
+        tuple(entry.path for entry, state in states if state == "fixed"),
+        tuple(entry.path for entry, state in states if state == "as before"),
+    )
+
+
+def _state(entry: Entry, kept: Journal) -> str:
+    """Tell whether a file is as the fix left it, or as it was before; refuse anything else."""
+    original = kept.folder / entry.kept
+    try:
+        now = journal.digest(Path(entry.path).read_bytes())
+    except OSError as error:
+        raise CannotFix(
+            f"{entry.path} cannot be read: {error.strerror or error}; nothing was undone",
+            do=f"its text from before the fix is {original}",
+        ) from error
+    if now == entry.before:
+        return "as before"
+    if now != entry.after:
+        raise CannotFix(
+            f"{entry.path} was edited after the fix was written; nothing was undone",
+            do=f"take your edits back first, or merge by hand: its text from before the fix is {original}",
+        )
+    return "fixed"
+
+
+def _restore(entry: Entry, original: bytes) -> None:
+    try:
+        replace_file(entry.path, Path(entry.path).read_bytes(), original)
+    except OSError as error:
+        raise CannotFix(
+            f"cannot write {entry.path}: {error.strerror or error}", do="see that it can be written, then undo again"
+        ) from error
