@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard bench-layers bench-folklore docs screenshot clean
+.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard bench-layers bench-folklore bench-check docs screenshot clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -83,6 +83,9 @@ docs: venv  ## the documentation as a site, in build/site
 
 screenshot: venv  ## run an example and draw its report, docs/assets/run.svg
 	$(BIN)/python tools/screenshot.py
+
+bench-check: venv  ## how many files per second fitdoctor check reads, in turns with TorchFix
+	$(BIN)/python benchmarks/check_speed.py
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,6 +19,7 @@ LINE = [
     "lab",
     "facts",
     "rules",
+    "checking",
     "headline",
     "diagnosis",
     "backends",

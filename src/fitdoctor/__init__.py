@@ -10,12 +10,24 @@ from typing import TYPE_CHECKING, Any
 from fitdoctor._version import __version__
 
 if TYPE_CHECKING:
-    from fitdoctor.api import diagnose, fix, optimize, prove, run, steps, watch
+    from fitdoctor.api import check, diagnose, fix, optimize, prove, run, steps, watch
     from fitdoctor.model import Report
 
     Callback: Any
 
-__all__ = ["Callback", "Report", "__version__", "diagnose", "fix", "optimize", "prove", "run", "steps", "watch"]
+__all__ = [
+    "Callback",
+    "Report",
+    "__version__",
+    "check",
+    "diagnose",
+    "fix",
+    "optimize",
+    "prove",
+    "run",
+    "steps",
+    "watch",
+]
 
 
 def __getattr__(name: str) -> Any:

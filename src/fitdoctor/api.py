@@ -6,12 +6,12 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fitdoctor.errors import FitdoctorError, UsageError
-from fitdoctor.model import Proof, Report
+from fitdoctor.model import Checked, Proof, Report
 
 if TYPE_CHECKING:
     from fitdoctor.capture.session import Session
@@ -343,6 +343,24 @@ def prove(
     return pipeline.prove_scripts(*scripts, args=args, steps=steps, budget=budget, may_change=may_change)
 
 
+def check(
+    *paths: str | os.PathLike[str],
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> Checked:
+    """Look for suspicious patterns in source files, as `fitdoctor check` does, without running or importing them.
+
+    ::
+
+        for spot in fitdoctor.check("src").spots:
+            print(spot.where, spot.suspicion.rule, spot.suspicion.why)
+    """
+    from fitdoctor.checking.whole import check_paths
+
+    return check_paths([os.fspath(path) for path in paths], select=select, ignore=ignore, exclude=exclude)
+
+
 def optimize(
     dataset: Any,
     *,
@@ -383,4 +401,4 @@ def optimize(
     )
 
 
-__all__ = ["Watch", "diagnose", "fix", "optimize", "prove", "run", "steps", "watch"]
+__all__ = ["Watch", "check", "diagnose", "fix", "optimize", "prove", "run", "steps", "watch"]

@@ -116,6 +116,8 @@ def keep_summary(path: str | os.PathLike[str], report: Report) -> None:
     from fitdoctor.capture import store
     from fitdoctor.report import summary
 
+    if not os.path.exists(path):
+        return
     with contextlib.suppress(CaptureError, sqlite3.Error):  # a list works it out itself, then
         writer = store.Writer.reopen(path)
         try:
