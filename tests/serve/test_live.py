@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -15,6 +18,7 @@ from fitdoctor.errors import NotACapture
 from fitdoctor.serve import snapshot
 from fitdoctor.serve.shelf import Entry, Shelf
 from tests.captures.build import MS, Run
+from tests.conftest import Doctor
 from tests.serve.conftest import Client
 
 RUNNING = {"reason": "running", "code": None, "signal": None}
@@ -165,3 +169,45 @@ def test_entries_know_nothing_they_were_not_told() -> None:
         None,
         0.005,
     )
+
+
+TRAINING = """
+import keras, numpy as np, time
+
+class Slow(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(0.01)
+
+x = np.random.default_rng(0).standard_normal((64_000, 8)).astype("float32")
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(x, x[:, :1], epochs=9, verbose=0, callbacks=[Slow()])
+"""
+
+
+@pytest.mark.framework
+def test_a_real_run_is_watched_live_and_left_alone(doctor: Doctor, client: Client, folder: Path) -> None:
+    script = doctor.script(TRAINING)
+    capture = folder / "real.fitdoctor"
+    command = ["-m", "fitdoctor", "run", "--no-lab", "--steps", "400", "--capture", str(capture), str(script)]
+    run = subprocess.Popen(
+        [sys.executable, *command], env=doctor.env("jax"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    steps, rules = [0], set()
+    while run.poll() is None:
+        for state in looked(client).values():
+            steps.append(int(str(state["steps"])))
+            rules |= {each["rule"] for each in state["findings"]}  # type: ignore[attr-defined]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            run.wait(0.3)
+    out, err = run.communicate()
+    assert run.returncode == 0, err
+    assert steps == sorted(steps)
+    assert steps[-1] > 0, "seen while it ran"
+    assert "slow-callback" in rules, "found while it ran"
+    assert sorted(each.name for each in folder.glob("real*")) == ["real.fitdoctor"], "sealed as without us"
+    found = next(each for each in Shelf(folder).entries() if each.path == capture)
+    assert found.ended == "capped"
+    assert found.summary is not None
+    assert found.summary["top"]["rule"] == "slow-callback"
+    assert found.summary["headline"] in " ".join(out.split())

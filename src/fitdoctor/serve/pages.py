@@ -232,8 +232,10 @@ def with_way_back(text: str, at: Address, run: Entry) -> str:
         el("a", words, href=f"{at.run(run)}/{name}", download="")
         for words, name in (("the report as JSON", "report.json"), ("the trace, for Perfetto", "trace.json"))
     ]
-    line = el("p", *(piece for link in links for piece in (link, " ")))
-    return re.sub(r"(<body[^>]*>)", lambda found: found.group(1) + line, text, count=1)
+    line = el("p", *(piece for link in links for piece in (link, " ")), class_="kicker")
+    # Inside of the page's own head where it has one: it brings its own looks, and lets no others in.
+    place = re.search(r"<header\b[^>]*>", text) or re.search(r"<body\b[^>]*>", text)
+    return text if place is None else text[: place.end()] + line + text[place.end() :]
 
 
 def message(at: Address | None, title: str, text: str) -> str:
