@@ -39,11 +39,10 @@ unit: venv  ## pytest: two tests at a time, but those that compare times with th
 	  && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --ignore tests/truth; }
 	$(BIN)/python -m pytest tests/truth
 
-demo: venv  ## diagnose a slow example
+demo: venv  ## the whole loop on an example: find what slows it down, fix it, prove it
 	@mkdir -p build
-	$(BIN)/fitdoctor run --json build/demo.json examples/slow_images.py
-	@echo
-	@echo "The same report as data: build/demo.json"
+	@cp examples/slow_eager.py build/demo.py
+	cd build && ../$(BIN)/fitdoctor cure --fresh demo.py --epochs 50
 
 bench-overhead: venv  ## what observing costs, interleaved with plain runs
 	-$(BIN)/pip install --quiet traceml-ai

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fitdoctor.capture.launch import Options
     from fitdoctor.facts.input_view import InputView
     from fitdoctor.fixes.plan import Plan, Wanted
+    from fitdoctor.proof.kept import Outcome
 
 SourceOf = Callable[[Site], "list[str] | None"]
 
@@ -104,3 +105,41 @@ def source_lines(capture: Capture) -> SourceOf:
         return None if text is None else text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
     return lines
+
+
+def prove_fixes(
+    path: str | os.PathLike[str],
+    wanted: Wanted,
+    *,
+    steps: int | None = None,
+    budget: float = 600.0,
+    one_by_one: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> tuple[Plan, Outcome | None]:
+    """Capture → findings → fixes → proof: run the script with its fixes, none written, in turns with it as it is.
+
+    Return what would be written of what was asked for, and what the proof says; None where there is nothing to prove.
+    """
+    from dataclasses import replace
+
+    from fitdoctor import diagnosis
+    from fitdoctor.capture import store
+    from fitdoctor.fixes import plan
+    from fitdoctor.proof import fixed
+    from fitdoctor.proof.kept import Places, decide
+
+    capture = store.read(path)
+    report = diagnosis.diagnose(capture)
+    whole = plan.make(report, capture, wanted)
+    places = [item.place for item in whole.ready]
+    if not places:
+        return whole, None
+
+    def only(chosen: Places) -> Plan:
+        return plan.make(report, capture, replace(wanted, refused=wanted.refused | (frozenset(places) - chosen)))
+
+    def proved(chosen: Places, seconds: float) -> Proof:
+        return fixed.prove_plan(only(chosen), capture, steps=steps, seconds=seconds, tell=tell)
+
+    outcome = decide(places, proved, seconds=budget, one_by_one=one_by_one)
+    return only(outcome.kept.places if outcome.kept is not None else frozenset()), outcome

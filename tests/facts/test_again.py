@@ -13,6 +13,7 @@ from fitdoctor.facts import resolve
 from fitdoctor.facts.again import Again, growth
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
+from fitdoctor.model import Steps
 from tests.captures.build import MS, Run
 
 
@@ -46,6 +47,21 @@ def test_every_function_and_every_reason_is_told_apart(tmp_path: Path) -> None:
 def test_a_step_that_takes_longer_for_it_is_part_of_what_it_costs(tmp_path: Path) -> None:
     (found,) = again(loop().traced(times=10, ms=100, longer_ms=50), tmp_path)
     assert found.each_s == pytest.approx(0.15, rel=0.01)
+
+
+def test_where_every_step_is_traced_nobody_knows_what_one_takes_without(tmp_path: Path) -> None:
+    run = loop(steps=60).traced(times=50, ms=100, every=1)
+    (found,) = again(run, tmp_path)
+    assert not found.always
+    capture = run.capture(tmp_path)
+    steps = next(iter(capture.steps.values()))
+    steps.flags[:] |= Steps.WARMUP
+    facts = resolve(capture)
+    (found,) = facts.get(Training).again
+    assert found.always
+    (finding,) = diagnose(capture).findings
+    assert finding.cost.saving.high > 0.97, "all of a step may be the first run of what was just traced"
+    assert finding.cost.saving.low < 0.93
 
 
 def test_a_second_trace_without_the_variables_of_the_first_is_no_habit(tmp_path: Path) -> None:

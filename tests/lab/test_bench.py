@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab import bench
-from fitdoctor.lab.experiments import batch_size
+from fitdoctor.lab.experiments import batch_size, cached_batch
 from fitdoctor.lab.job import Variant
 from fitdoctor.probes.account import RUN, STEADY
 from fitdoctor.probes.calls import ActiveCall
@@ -228,3 +229,40 @@ def test_nothing_is_rehearsed_where_nothing_is_offered(world: World) -> None:
     world.modules[1].AFTER_OFFERS = True
     world.run(60)
     assert set(world.order) == {"plain"}
+
+
+def test_what_is_learned_first_weighs_the_others_anew(world: World) -> None:
+    world.experiment("compute", 5.0)
+    world.experiment("input", 1.0)
+    world.experiment("teaches", 0.5)
+    compute, asks, teaches = world.modules
+    compute.worth = lambda seen: 5.0 * seen.shares["run"]
+    asks.worth = lambda seen: 2.0 * seen.shares["fetch"]
+    teaches.FIRST = True
+    teaches.learned = lambda job, seen: replace(seen, shares={**seen.shares, "fetch": 0.9, "run": 0.0})
+    recorder = world.run(60)
+    assert list(dict.fromkeys(world.order)) == ["teaches", "input"], "the step waits: what computes is of no interest"
+    assert not recorder._gaps
+
+
+def test_what_one_batch_takes_tells_how_long_a_step_waits() -> None:
+    seen = bench.Seen(10e6, {"backend": "tensorflow"}, {"fetch": 0.0, "run": 0.9, "sync": 0.1, "between epochs": 0.0})
+    job: Any = SimpleNamespace(results={"cached batch": 2e6})
+    assert cached_batch.learned(job, seen).shares["fetch"] == pytest.approx(0.8)
+    assert cached_batch.learned(job, seen).shares["run"] == pytest.approx(0.1)
+    job.results["cached batch"] = 12e6
+    assert cached_batch.learned(job, seen).shares == seen.shares, "a batch that took longer alone tells of no wait"
+    job.results.clear()
+    assert cached_batch.learned(job, seen) is seen
+
+
+def test_what_could_change_most_is_not_given_up_for_what_could_change_less(world: World) -> None:
+    world.experiment("slow and telling", 2.0, takes=1.0)
+    for place in range(8):
+        world.experiment(f"quick {place}", 1.9, takes=0.1)
+    first = world.modules[0]
+    own = first.comparisons
+    first.comparisons = lambda job, seen: (replace(each, block_seconds=1.0) for each in own(job, seen))
+    recorder = world.run(10)
+    assert "slow and telling" in trials(recorder), "its share of the time is a second, the least it needs four"
+    assert world.now <= 11

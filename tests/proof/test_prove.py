@@ -26,12 +26,12 @@ class World:
         self.now, self.order = 0.0, list[str]()
         self._noise, self._random = noise, random.Random(seed)
 
-    def version(self, name: str, seconds: float, loss: float = 0.5) -> Callable[[], Run]:
-        def once() -> Run:
+    def version(self, name: str, seconds: float, loss: float = 0.5, stops: float = 100) -> Callable[..., Run]:
+        def once(*, aligned: bool = False) -> Run:
             took = seconds * self._random.lognormvariate(0, self._noise)
             self.now += 10.0
             self.order.append(name)
-            return Run(took, took / 100, {"loss": loss, "epoch": 0, "step": 100})
+            return Run(took, took / 100, {(0, 128.0 if aligned else stops): loss})
 
         return once
 
@@ -44,6 +44,13 @@ def proved(world: World, before: float, after: float, loss: float = 0.5, budget:
         clock=lambda: world.now,
         **more,
     )
+
+
+def test_versions_that_make_several_steps_at_a_time_are_stopped_where_both_can() -> None:
+    world = World(0.02)
+    versions = world.version("before", 20.0), world.version("after", 10.0, stops=120)
+    found = prove(*versions, seconds=1e6, clock=lambda: world.now)
+    assert (found.verdict, found.learning) == ("PROVED", "identical")
 
 
 def test_twice_as_fast() -> None:

@@ -13,6 +13,8 @@ DEFAULT_STEPS = 200
 DEFAULT_SECONDS = 8.0
 """Without `--steps`, steady steps are watched at least this long."""
 FEWEST_STEPS = 30
+ALIGNED = 32
+"""The most steps per execution that a run is stopped between."""
 SEEN_OF_SHORT = 0.7
 """A training too short for all that is stopped after this share of it, if it has as many steady steps as that."""
 DEFAULT_BUDGET = 60.0
@@ -20,12 +22,21 @@ WATCHED = 0.5
 """Share of the budget that watching takes at most where experiments follow."""
 
 
+def aligned(steps: int) -> int:
+    """Return after how many steps in all to stop, whether they are run one by one, 8 or 32 at a time.
+
+    The first three executions warm up.
+    """
+    return -(-(steps + 3 * ALIGNED) // ALIGNED) * ALIGNED
+
+
 class Cap:
     """Decides after each step whether to stop."""
 
-    def __init__(self, tracker: Tracker, steps: int | None, budget: float, script: str) -> None:
+    def __init__(self, tracker: Tracker, steps: int | None, budget: float, script: str, aligned: bool = False) -> None:
         self.tracker = tracker
         self.steps = steps
+        self.aligned = aligned
         self.budget = budget
         self.script = script
         self.experiments = False
@@ -44,6 +55,8 @@ class Cap:
         spent = (now_ns - first) / 1e9
         if spent >= self._watching:
             return "budget"
+        if self.aligned and call.kind == "fit":
+            return "steps" if call.step >= aligned(self.steps or DEFAULT_STEPS) else None
         if self.steps is not None:
             return "steps" if tracker.steady_steps >= self.steps else None
         return "steps" if self._enough(call, spent) else None

@@ -31,6 +31,7 @@ class Boot:
     scratch: str | None
     script: str
     lab: bool = True
+    aligned: bool = False
 
     def dumps(self) -> str:
         """Write it for the environment of the child."""
@@ -54,6 +55,7 @@ def start_child(text: str, experiments: Experiments | None) -> None:
         budget=boot.budget,
         redact=boot.redact,
         script=boot.script,
+        aligned=boot.aligned,
     )
     _hook_exit(session)
     if boot.scratch is not None:

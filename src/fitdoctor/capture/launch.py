@@ -17,12 +17,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fitdoctor.capture import places, store
+from fitdoctor.capture import overlay, places, store
 from fitdoctor.capture import scratch as scratching
 from fitdoctor.capture.beside import Beside
 from fitdoctor.capture.cap import DEFAULT_BUDGET, DEFAULT_STEPS
@@ -54,6 +54,10 @@ class Options:
     """Which backend the environment asks Keras for; None: as it is.  A script may choose one itself all the same."""
     silent: bool = False
     """Let nothing be seen of what the script prints, and give it nothing to read."""
+    aligned: bool = False
+    """Stop after a whole number of executions, however many steps each has, so that losses can be compared."""
+    overlay: Mapping[str, bytes] = field(default_factory=dict)
+    """What some of the user's files are to be read as in this run, instead of what is in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,7 @@ def _run(options: Options, path: Path, scratch: Path | None, target: str, progre
         scratch=str(scratch) if scratch else None,
         script=target,
         lab=options.lab,
+        aligned=options.aligned,
     )
     env = dict(os.environ)
     before = env.get("PYTHONPATH")
@@ -144,10 +149,24 @@ def _run(options: Options, path: Path, scratch: Path | None, target: str, progre
         env["KERAS_BACKEND"] = options.backend
     flags = ["-m"] if options.module else []
     streams = subprocess.DEVNULL if options.silent else None
-    command = [sys.executable, *flags, options.target, *options.args]
-    child = subprocess.Popen(command, env=env, stdin=streams, stdout=streams, stderr=streams)
-    with _forwarded_signals(child):
-        return _watch(child, path, options, progress)
+    with _overlaid(options.overlay, env) as launcher:
+        command = [sys.executable, *launcher, *flags, options.target, *options.args]
+        child = subprocess.Popen(command, env=env, stdin=streams, stdout=streams, stderr=streams)
+        with _forwarded_signals(child):
+            return _watch(child, path, options, progress)
+
+
+@contextlib.contextmanager
+def _overlaid(files: Mapping[str, bytes], env: dict[str, str]) -> Iterator[list[str]]:
+    """Give what has to stand in front of the script where some files are to be read as something else."""
+    if not files:
+        yield []
+        return
+    with tempfile.NamedTemporaryFile("w", prefix="fitdoctor-", suffix=".json", encoding="utf-8") as told:
+        told.write(overlay.dumps(files))
+        told.flush()
+        env[overlay.VARIABLE] = told.name
+        yield [overlay.LAUNCHER]
 
 
 @contextlib.contextmanager

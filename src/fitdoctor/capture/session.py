@@ -61,6 +61,7 @@ class Session:
         budget: float = DEFAULT_BUDGET,
         redact: bool = False,
         script: str = "",
+        aligned: bool = False,
     ) -> None:
         self.script = script
         self.writer = sink
@@ -69,7 +70,7 @@ class Session:
         self.recorder = Recorder(sink, start_ns)
         self.start_ns = start_ns
         self.tracker = Tracker(self.recorder)
-        self.cap = Cap(self.tracker, steps, budget, script)
+        self.cap = Cap(self.tracker, steps, budget, script, aligned)
         self.patches = Patches(self.recorder)
         self.watch = ImportWatch(self.recorder)
         self.fit = FitProbe(self.tracker, self.patches, self._cap_in_fit)

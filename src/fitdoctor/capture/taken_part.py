@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fitdoctor._version import __version__
+from fitdoctor.capture import overlay
 from fitdoctor.probes.distributions import DISTRIBUTIONS, PLUGINS
 from fitdoctor.probes.install import is_users
 
@@ -45,7 +46,7 @@ def sources(script: str, redact: bool) -> Iterable[tuple[str, str, str | None]]:
             files.add(os.path.abspath(file))
     for file in sorted(files):
         try:
-            data = Path(file).read_bytes()
+            data = overlay.data_of(file) or Path(file).read_bytes()
         except OSError:
             continue
         text = None if redact or len(data) > MAX_SOURCE else data.decode("utf-8", "surrogateescape")

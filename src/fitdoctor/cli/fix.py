@@ -114,10 +114,10 @@ def _capture(args: argparse.Namespace, launcher: Any) -> tuple[Path | None, int]
         if len(args.rest) > 1:
             raise UsageError(f"expected nothing after the capture, found {args.rest[1]!r}", do="drop it")
         return output.chosen_capture(args.rest[0] if args.rest else None), EXIT_OK
-    kept = None if args.fresh or args.capture else _kept(args.rest)
-    if kept is not None:
-        output.talk(f"reading {kept}, a capture of the script as it is now (--fresh runs it again)")
-        return kept, EXIT_OK
+    found = None if args.fresh or args.capture else kept(args.rest)
+    if found is not None:
+        output.talk(f"reading {found}, a capture of the script as it is now (--fresh runs it again)")
+        return found, EXIT_OK
     ended = running.observe(args, launcher, command="fix")
     if ended.message:
         output.talk(ended.message)
@@ -128,7 +128,7 @@ def _capture(args: argparse.Namespace, launcher: Any) -> tuple[Path | None, int]
     return (ended.capture if ended.training_seen else None), code
 
 
-def _kept(words: Sequence[str]) -> Path | None:
+def kept(words: Sequence[str]) -> Path | None:
     """Return the newest capture of this very command, if none of its files has changed since."""
     import hashlib
 

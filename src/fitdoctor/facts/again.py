@@ -47,6 +47,8 @@ class Again:
     """The last time it changed."""
     numbers: tuple[float, ...] = ()
     """What the argument's only changing number was each time, where there is one."""
+    always: bool = False
+    """No step went without: what a step takes longer for it, beside the tracing itself, is not known."""
 
     @property
     def each_s(self) -> float:
@@ -88,7 +90,8 @@ def found(capture: Capture, seen: Sequence[tuple[Call, Steps]], planned: float) 
     for key, time in _times(capture, [call for call, _ in seen], every):
         groups.setdefault((*key, time.cause), []).append(time)
     watched = float(every.count.sum())
-    made = [_again(times, watched, planned) for times in groups.values() if len(times) >= FEWEST]
+    always = not _steady(every)
+    made = [_again(times, watched, planned, always=always) for times in groups.values() if len(times) >= FEWEST]
     return tuple(sorted(made, key=lambda each: -each.projected_s))
 
 
@@ -150,10 +153,10 @@ def _line(entry: Compile) -> Site | None:
 
 def _longer(every: Steps) -> dict[int, float]:
     """Return by how many seconds the steps in which something was compiled took longer than a steady one, by row."""
+    if not _steady(every):
+        return {}
     warm = (every.flags & Steps.WARMUP) != 0
     steady = rows.choose(every, ~warm)
-    if int(steady.count.sum()) < 2:
-        return {}
     each = float(steady.wall_ns.sum()) / float(steady.count.sum())
     return {
         row: max(0.0, float(every.wall_ns[row]) - each * float(every.count[row])) / 1e9
@@ -162,7 +165,12 @@ def _longer(every: Steps) -> dict[int, float]:
     }
 
 
-def _again(times: Sequence[_Time], watched: float, planned: float) -> Again:
+def _steady(every: Steps) -> bool:
+    """Tell whether there were steps in which nothing was compiled."""
+    return int(rows.choose(every, (every.flags & Steps.WARMUP) == 0).count.sum()) >= 2
+
+
+def _again(times: Sequence[_Time], watched: float, planned: float, *, always: bool) -> Again:
     last = times[-1].entry
     argument = Counter(each.change.get("argument", "") for each in times).most_common(1)[0][0]
     told = [each.change for each in times if each.change.get("argument", "") == argument]
@@ -185,6 +193,7 @@ def _again(times: Sequence[_Time], watched: float, planned: float) -> Again:
         was=told[-1].get("was", ""),
         now=told[-1].get("now", ""),
         numbers=numbers,
+        always=always,
     )
 
 

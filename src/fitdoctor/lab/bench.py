@@ -14,7 +14,8 @@ import pkgutil
 import statistics
 import time
 import traceback
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,18 @@ class Comparison:
 
 
 def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
-    """Run the experiments that could change the diagnosis of this run, within `seconds`."""
+    """Run the experiments that could change the diagnosis of this run, within `seconds`.
+
+    What frameworks warn of in them is not the user's doing.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _run(recorder, call, model, arguments, seconds, tell)
+
+
+def _run(
+    recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]
+) -> None:
     if call.kind == "loop":
         _run_loop(recorder, call, arguments, seconds, tell)
         return
@@ -77,34 +89,45 @@ def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: floa
         return
     deadline = time.monotonic() + seconds
     seen = _seen(recorder, call)
-    todo = sorted(modules(), key=lambda module: -module.worth(seen))
-    todo = _in_order([module for module in todo if module.worth(seen) > 0])
+    every = list(modules())
     try:
         snapshot = Snapshot(model)
     except CannotRun as error:
-        _not_run(recorder, [module for module in todo if trains(module)], error.problem, error.do)
-        todo = [module for module in todo if not trains(module)]
+        _not_run(recorder, _worthwhile(filter(trains, every), seen, []), error.problem, error.do)
+        every = [module for module in every if not trains(module)]
         snapshot = Snapshot(None)
     recorder.meta(lab={"state_bytes": snapshot.bytes})
     job = Job(model, str(call.info.get("backend")), *arguments, step_ns=seen.step_ns)
-    for place, module in enumerate(todo):
+    done: list[Any] = []
+    while todo := _worthwhile(every, seen, done):
         left = deadline - time.monotonic()
         if left < LEAST_SECONDS:
-            _not_run(recorder, todo[place:], "the budget was used up before it", "give it more time with --budget")
+            _not_run(recorder, todo, "the budget was used up before it", "give it more time with --budget")
             return
-        tell(f"experiment {place + 1} of {len(todo)}: {module.NAME}")
+        module = todo[0]
+        tell(f"experiment {len(done) + 1} of {len(done) + len(todo)}: {module.NAME}")
         try:
-            _one(recorder, call, job, seen, module, time.monotonic() + left * _share(todo[place:], seen))
+            _one(recorder, call, job, seen, module, time.monotonic() + left * _share(todo, seen), deadline)
         finally:
             snapshot.restore()
+        done.append(module)
+        if hasattr(module, "learned"):
+            seen = module.learned(job, seen)
 
 
-def _in_order(todo: list[Any]) -> list[Any]:
-    """Put what trains on the offers of others right behind the last of those."""
+def _worthwhile(every: Iterable[Any], seen: Seen, done: list[Any]) -> list[Any]:
+    """Return what could change the answer, as much as is known now: what could change most first."""
+    found = [module for module in every if module not in done and module.worth(seen) > 0]
+    found.sort(key=lambda module: (not getattr(module, "FIRST", False), -module.worth(seen)))
+    return _in_order(found, offered=any(getattr(module, "OFFERS", False) for module in done))
+
+
+def _in_order(todo: list[Any], *, offered: bool) -> list[Any]:
+    """Put what trains on the offers of others right behind the last of those; without any it has nothing to do."""
     after = [module for module in todo if getattr(module, "AFTER_OFFERS", False)]
     rest = [module for module in todo if module not in after]
     last = max((place for place, module in enumerate(rest) if getattr(module, "OFFERS", False)), default=-1)
-    return [*rest[: last + 1], *after, *rest[last + 1 :]] if last >= 0 else rest
+    return [*rest[: last + 1], *after, *rest[last + 1 :]] if offered or last >= 0 else rest
 
 
 def _share(todo: list[Any], seen: Seen) -> float:
@@ -116,7 +139,11 @@ def _share(todo: list[Any], seen: Seen) -> float:
     return weights[0] / sum(weights)
 
 
-def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float) -> None:
+def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadline: float, last: float) -> None:
+    """Run an experiment until its `deadline`; what could not even be begun by then may go on, not beyond the `last`.
+
+    Those that follow could change less: they get the time that this one leaves.
+    """
     job.until = deadline
     with _as_gap(recorder, module.NAME):
         found = list(module.comparisons(job, seen))
@@ -127,12 +154,14 @@ def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadl
         for place, comparison in enumerate(comparisons):
             if comparison.pointless is not None and comparison.pointless():
                 continue
+            needed = _PAIRS_EXPECTED * (comparison.block_seconds or job.block_seconds)
             left = deadline - time.monotonic()
-            if left < _PAIRS_EXPECTED * (comparison.block_seconds or job.block_seconds):
+            if left < needed:
+                left = min(needed, last - time.monotonic())
+            if left < needed:
                 raise CannotRun("the budget was used up before it was complete", do="give it more time with --budget")
-            ratio = _compare(recorder, call, comparison, time.monotonic() + left / (len(comparisons) - place))
-            if ratio is not None:
-                job.results[comparison.name] = ratio
+            until = time.monotonic() + max(needed, left / (len(comparisons) - place))
+            job.results[comparison.name] = _compare(recorder, call, comparison, until)
 
 
 def _run_call(
@@ -205,8 +234,8 @@ def _as_gap(recorder: Recorder, name: str) -> Iterator[None]:
         recorder.gap(f"experiment: {name}", f"this job does not run so: {reason}", "try it in the script")
 
 
-def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: float) -> float | None:
-    """Run both in turns and write it down; return the middle of changed over baseline."""
+def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: float) -> float:
+    """Run both in turns and write it down; return the middle of changed over baseline, of changed without one."""
     try:
         before, after, cores = _in_turns(comparison, deadline)
     except BaseException:
@@ -217,7 +246,9 @@ def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: fl
     detail = {"unit": "ns per step", **cores, **comparison.detail, **_late(comparison)}
     row = (comparison.name, call.id, json.dumps(before), json.dumps(after), json.dumps(detail))
     recorder.add("trials", row)
-    return statistics.median(b / a for a, b in zip(before, after, strict=True)) if before else None
+    # The first block compiles.
+    own = after[1:] or after
+    return statistics.median(b / a for a, b in zip(before, after, strict=True)) if before else statistics.median(own)
 
 
 def _late(comparison: Comparison) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class Job:
         self.offers: list[Offer] = []
         """What the training could be rehearsed on, by the experiments so far."""
         self.results: dict[str, float] = {}
-        """What each trial with a baseline took, as a share of that."""
+        """What each trial took, as a share of its baseline; in nanoseconds where it has none."""
         self.until = float("inf")
         """When, on the monotonic clock, the time of the experiment under way is over."""
 

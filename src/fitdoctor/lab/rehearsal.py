@@ -7,17 +7,23 @@ not count.  The user's callbacks take no part.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from fitdoctor.errors import CannotRun
-from fitdoctor.lab.job import BARE, Job, wait_for
+from fitdoctor.lab.bench import Comparison
+from fitdoctor.lab.job import BARE, Job, Variant, wait_for
 from fitdoctor.lab.loading import end_workers
 from fitdoctor.rewrites.randomness import taken
 
+ADAPTERS = ("tf.data", "PyDataset", "DataLoader", "arrays")
+"""Data that can be begun anew."""
+FASTER = 0.95
+"""What takes a larger share of its time would not be felt."""
 SECONDS = 0.4
 LEAD_SECONDS = 0.15
 """Trained before anything counts: what was prepared while nobody asked would look like speed."""
@@ -50,9 +56,14 @@ class Rehearsal(Protocol):
 
 def epoch_seconds(job: Job, step_ns: float) -> float | None:
     """Return about how long an epoch takes, where it is short enough to be rehearsed whole."""
-    count = int(job.given.get("steps_per_epoch") or job._adapter().num_batches or 0)
+    count = batches(job)
     seconds = count * step_ns / 1e9
     return seconds if count > 0 and seconds <= EPOCH_SECONDS else None
+
+
+def batches(job: Job) -> int:
+    """Return how many batches an epoch has; 0: not known."""
+    return int(job.given.get("steps_per_epoch") or job._adapter().num_batches or 0)
 
 
 def block_seconds(step_ns: float, epoch: float | None) -> float:
@@ -62,9 +73,60 @@ def block_seconds(step_ns: float, epoch: float | None) -> float:
     return max(LEAD_SECONDS + SECONDS, (_WARM + _FEWEST) * step_ns / 1e9)
 
 
-def rehearsal(job: Job, *, whole: bool, **given: Any) -> Rehearsal:
-    """Return the training with some of its data given anew, to be run in blocks."""
-    return Epochs(job, given) if whole else Steps(job, given)
+def rehearsal(job: Job, *, whole: bool, variant: Variant = BARE, **given: Any) -> Rehearsal:
+    """Return the training with some of its data given anew, or with other settings, to be run in blocks."""
+    return Epochs(job, given, variant) if whole else Steps(job, given, variant)
+
+
+def with_settings(job: Job, step_ns: float, adapter: str, names: Mapping[str, Variant]) -> Iterator[Comparison]:
+    """Yield the training on its own data with the settings that won on one batch, in turns with the training as it is.
+
+    `names` are trials on one batch, which come before it.  There the data costs nothing; in the training making it may
+    cost as much as the step, and with other settings less or more of it.
+    """
+    if adapter not in ADAPTERS:
+        return
+    epoch = epoch_seconds(job, step_ns)
+    for name, variant in names.items():
+        whole = epoch is not None
+        both = [_Late(job, whole, BARE), _Late(job, whole, variant)]
+        yield Comparison(
+            f"rehearsed: {name}",
+            both[1].block,
+            both[0].block,
+            {"unit": "ns per trained step", "whole": whole, "rehearses": name},
+            functools.partial(_end, both),
+            functools.partial(_not_the_best, job, name, tuple(names)),
+            block_seconds(step_ns, epoch),
+        )
+
+
+def _not_the_best(job: Job, name: str, among: tuple[str, ...]) -> bool:
+    ratios = {each: job.results[each] for each in among if each in job.results}
+    return name not in ratios or ratios[name] > min(*ratios.values(), FASTER)
+
+
+def _end(rehearsals: list[_Late]) -> dict[str, Any]:
+    for each in rehearsals:
+        each.end()
+    return {}
+
+
+class _Late:
+    """A rehearsal that is made when it is first run."""
+
+    def __init__(self, job: Job, whole: bool, variant: Variant) -> None:
+        self._make = functools.partial(rehearsal, job, whole=whole, variant=variant)
+        self._made: Rehearsal | None = None
+
+    def block(self) -> float:
+        if self._made is None:
+            self._made = self._make()
+        return self._made.block()
+
+    def end(self) -> None:
+        if self._made is not None:
+            self._made.end()
 
 
 class Epochs:
@@ -75,8 +137,10 @@ class Epochs:
 
     whole = True
 
-    def __init__(self, job: Job, given: dict[str, Any]) -> None:
+    def __init__(self, job: Job, given: dict[str, Any], variant: Variant = BARE) -> None:
         self._job = job
+        self._variant = variant
+        self._batches = batches(job)
         names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight", "shuffle")
         self._given = {name: value for name, value in {**job.given, **given}.items() if name in names}
         self._put_back = taken(self._given.get("x"))
@@ -85,21 +149,19 @@ class Epochs:
         """Train until enough epochs were seen from one end to the next."""
         from keras.callbacks import LambdaCallback
 
-        model, steps, marks = self._job.model, 0, list[tuple[int, int]]()
+        model, marks = self._job.model, list[int]()
 
         def ends(epoch: int, logs: Any = None) -> None:
-            marks.append((time.perf_counter_ns(), steps))
-            if len(marks) > _EPOCHS and marks[-1][0] - marks[0][0] > SECONDS * 1e9:
+            marks.append(time.perf_counter_ns())
+            if len(marks) > _EPOCHS and marks[-1] - marks[0] > SECONDS * 1e9:
                 model.stop_training = True
 
-        with self._job._as(BARE) as timer:
+        with self._job._as(self._variant) as timer:
             function = timer.function
             begun = time.monotonic()
 
             def run(*args: Any) -> Any:
-                nonlocal steps
                 _within(begun)
-                steps += 1
                 return function(*args)
 
             model.train_function = run
@@ -107,22 +169,21 @@ class Epochs:
             model.fit(**self._given, epochs=_ENDLESS, verbose=0, callbacks=watching)
         if len(marks) <= _EPOCHS:
             raise CannotRun(_USED_UP, do=_TWICE)
-        return _per_execution(marks) / (self._job.own.steps_per_execution or 1)
+        return _per_epoch(marks) / self._batches
 
     def end(self) -> None:
         """Put the generators back that the data drew from."""
         self._put_back()
 
 
-def _per_execution(marks: list[tuple[int, int]]) -> float:
-    """Return nanoseconds per execution, by when each epoch ended and how many executions were made until then.
+def _per_epoch(marks: list[int]) -> float:
+    """Return nanoseconds per epoch, by when each ended.
 
     Ending the workers of a loader can hang for seconds, once in a while: an epoch far longer than another is left out.
     """
-    epochs = [(then - now, after - before) for (now, before), (then, after) in itertools.pairwise(marks)]
-    shortest = min(took for took, _ in epochs)
-    kept = [epoch for epoch in epochs if epoch[0] <= _FAR_LONGER * shortest]
-    return sum(took for took, _ in kept) / max(1, sum(count for _, count in kept))
+    took = [then - now for now, then in itertools.pairwise(marks)]
+    kept = [each for each in took if each <= _FAR_LONGER * min(took)]
+    return sum(kept) / len(kept)
 
 
 class Steps:
@@ -130,10 +191,10 @@ class Steps:
 
     whole = False
 
-    def __init__(self, job: Job, given: dict[str, Any]) -> None:
+    def __init__(self, job: Job, given: dict[str, Any], variant: Variant = BARE) -> None:
         if _replicas() > 1:
             raise CannotRun("the batches of several replicas cannot be exchanged from outside")
-        self._job = job
+        self._job, self._variant = job, variant
         x = given.pop("x", job.given.get("x"))
         self._put_back = taken(x)
         self._adapter = job._adapter(x, **given)
@@ -145,12 +206,12 @@ class Steps:
         job = self._job
         if self.batches is None:
             self.anew()
-        with job._as(BARE) as timer:
+        with job._as(self._variant) as timer:
             feeding = _Feeding(self, timer.function)
             job.model.train_function = feeding.run
             source = job._source(BARE)
             job.model.fit(x=source, steps_per_epoch=_ENDLESS, epochs=1, verbose=0)
-        return feeding.per_execution() / (job.own.steps_per_execution or 1)
+        return feeding.per_execution() / _steps(job, self._variant)
 
     def anew(self) -> None:
         """Begin the data anew."""
@@ -212,6 +273,10 @@ class _Feeding:
         if self._took is None:
             raise CannotRun("the block ended before it had begun", do="try it in the script")
         return self._took
+
+
+def _steps(job: Job, variant: Variant) -> int:
+    return variant.steps_per_execution or job.own.steps_per_execution or 1
 
 
 def _within(begun: float) -> None:

@@ -5,6 +5,7 @@ The list's own methods are wrapped; nothing is added to it, so that Keras dispat
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from threading import get_ident
@@ -17,6 +18,8 @@ from fitdoctor.probes.install import ImportWatch, Patches, hide
 from fitdoctor.probes.steps import Tracker
 
 MOST_EPOCHS = 10_000
+_LOSSES = 50
+"""Epochs whose losses are kept."""
 """So many epochs' validation losses are kept."""
 
 
@@ -143,7 +146,9 @@ class CallbackListProbe:
                 return hook(callbacks, *args, **kwargs)
             if call.in_loop:
                 tracker.loop_ended(call)
-            _keep_validation(call, kwargs.get("logs") or (args[1] if len(args) > 1 else None))
+            logs = kwargs.get("logs") or (args[1] if len(args) > 1 else None)
+            _keep_validation(call, logs)
+            _keep_loss(call, logs)
             result = hook(callbacks, *args, **kwargs)
             tracker.epoch_ended(call)
             return result
@@ -191,6 +196,18 @@ def _async_possible() -> bool | None:
     backend: Any = sys.modules.get("keras.src.backend")
     safe = getattr(backend, "IS_THREAD_SAFE", None)
     return None if safe is None else bool(safe)
+
+
+def _keep_loss(call: ActiveCall, logs: Any) -> None:
+    """Keep what the epoch came to: two versions of a training are compared by it."""
+    loss = logs.get("loss") if isinstance(logs, dict) else None
+    if loss is None:
+        return
+    # The device has just been waited for: reading a number from it takes no longer than that.
+    with contextlib.suppress(Exception):
+        losses = call.info.setdefault("losses", [])
+        losses.append([call.epoch, float(loss)])
+        del losses[:-_LOSSES]
 
 
 def _keep_validation(call: ActiveCall, logs: Any) -> None:

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 ROUNDING = 1e-3
 """Losses that differ by no more than this share are the same but for rounding: another order of additions, XLA."""
@@ -25,16 +24,26 @@ class Learning:
     after: tuple[float, ...] = ()
 
 
-def compare(before: Sequence[Mapping[str, Any] | None], after: Sequence[Mapping[str, Any] | None]) -> Learning:
-    """Compare what each run had come to: its loss, in which epoch, after how many steps."""
+Losses = Mapping[tuple[int, float], float]
+"""By epoch and step; the end of an epoch is its step infinity."""
+
+
+def common(runs: Sequence[Losses]) -> tuple[int, float] | None:
+    """Return the last place at which all runs have told their loss."""
+    places = set.intersection(*(set(run) for run in runs)) if runs else set()
+    return max(places, default=None)
+
+
+def compare(before: Sequence[Losses], after: Sequence[Losses]) -> Learning:
+    """Compare what each run had come to at the last place that they have in common."""
     every = [*before, *after]
-    if any(each is None for each in every):
+    if not all(every):
         return Learning("not compared", "a run did not tell its loss: only fit keeps it")
-    places = {(each["epoch"], each["step"]) for each in every if each is not None}
-    one, other = ([float(each["loss"]) for each in runs if each is not None] for runs in (before, after))
-    if len(places) > 1:
-        told = ", ".join(f"epoch {epoch + 1} step {step}" for epoch, step in sorted(places))
-        return Learning("not compared", f"the runs did not stop at the same step ({told})", tuple(one), tuple(other))
+    place = common(every)
+    if place is None:
+        told = ", ".join(f"epoch {epoch + 1} step {step:.0f}" for epoch, step in sorted({max(run) for run in every}))
+        return Learning("not compared", f"the runs did not stop at the same step ({told})")
+    one, other = ([run[place] for run in runs] for runs in (before, after))
     if not all(map(math.isfinite, (*one, *other))):
         why = "a loss is not a number"
         return Learning("different" if all(map(math.isfinite, one)) else "not compared", why, tuple(one), tuple(other))

@@ -105,8 +105,12 @@ class Crew:
                 child.kill()
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
+            deadline = time.monotonic() + 5
             for child in children:
-                child.join(5)
+                child.join(max(0.0, deadline - time.monotonic()))
+                # The pool's own thread waits for them as well: what it has reaped is told to us a moment later.
+                while child.exitcode is None and time.monotonic() < deadline:
+                    time.sleep(0.005)
 
 
 @functools.cache

@@ -21,7 +21,8 @@ _KIB = 1024
 
 def worth(seen: Seen) -> float:
     """Weigh what larger batches could share out; last, since they change the learning, but where gradients add up."""
-    return (0.5 if seen.info.get("accumulation") else 0.2) if seen.step_ns < _LONG_NS else 0.0
+    least = 0.5 if seen.info.get("accumulation") else 0.2
+    return least * (1 - seen.shares["fetch"]) if seen.step_ns < _LONG_NS else 0.0
 
 
 class Curve:

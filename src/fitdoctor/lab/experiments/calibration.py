@@ -62,9 +62,17 @@ def _compiled(backend: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Return a product of two matrices and a copy with one addition, compiled as the framework compiles."""
     from keras import ops
 
+    # Functions of their own: AutoGraph reads their source, and complains about two lambdas in a line.
+    def square(x: Any) -> Any:
+        return ops.matmul(x, x)
+
+    def one_more(x: Any) -> Any:
+        return x + 1.0
+
+    multiply: Callable[[Any], Any] = square
+    add: Callable[[Any], Any] = one_more
     a = ops.full((SIDE, SIDE), 0.5, dtype="float32")
     long = ops.full((COPIED // 4,), 0.5, dtype="float32")
-    multiply, add = (lambda x: ops.matmul(x, x)), (lambda x: x + 1.0)
     if backend == "tensorflow":
         tf = sys.modules["tensorflow"]
         multiply, add = tf.function(multiply), tf.function(add)

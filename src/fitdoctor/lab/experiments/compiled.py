@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.job import BARE, Job, Variant
+from fitdoctor.lab.rehearsal import with_settings
 
 NAME = "the step compiled"
 
@@ -19,7 +20,7 @@ def worth(seen: Seen) -> float:
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     """Compile what was not compiled."""
-    del seen
     compiled = Variant(run_eagerly=False, jit_compile=True if job.backend == "jax" else None, callbacks=())
     late = functools.partial(job.compiling, compiled)
     yield Comparison("compiled", lambda: job.block(compiled), lambda: job.block(BARE), late=late)
+    yield from with_settings(job, seen.step_ns, str(seen.info.get("adapter")), {"compiled": compiled})

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.job import BARE, Job, Variant
+from fitdoctor.lab.rehearsal import with_settings
 
 NAME = "jit_compile"
 
@@ -19,7 +20,6 @@ def worth(seen: Seen) -> float:
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     """Turn it the other way."""
-    del seen
     if job.backend == "torch":
         raise CannotRun("torch.compile needs a C++ compiler and minutes", do="try model.compile(jit_compile=True) once")
     other = Variant(jit_compile=not job.own.jit_compile, callbacks=())
@@ -28,3 +28,5 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     name, detail = f"jit_compile={other.jit_compile}", {"own": job.own.jit_compile}
     late = functools.partial(job.compiling, other)
     yield Comparison(name, lambda: job.block(other), lambda: job.block(BARE), detail, late)
+    if other.jit_compile:
+        yield from with_settings(job, seen.step_ns, str(seen.info.get("adapter")), {name: other})

@@ -10,6 +10,7 @@ from fitdoctor.rewrites.pulling import Puller as Puller
 
 NAME = "the loader alone"
 TRAINS = False
+FIRST = True
 
 
 def worth(seen: Seen) -> float:

@@ -7,25 +7,19 @@ from typing import Any
 
 from fitdoctor.lab.bench import FELT, Comparison, Seen
 from fitdoctor.lab.job import Job, Offer
-from fitdoctor.lab.rehearsal import Rehearsal, block_seconds, epoch_seconds, rehearsal
+from fitdoctor.lab.rehearsal import ADAPTERS, FASTER, Rehearsal, block_seconds, epoch_seconds, rehearsal
 
 NAME = "the training on changed data"
 AFTER_OFFERS = True
 MOST = 3
 """Changes that are rehearsed."""
-FASTER = 0.95
-"""Data that takes a larger share of its time would not be felt."""
-_ADAPTERS = ("tf.data", "PyDataset", "DataLoader", "arrays")
 
 
 def worth(seen: Seen) -> float:
     """Weigh trainings that wait for their data, or begin many epochs."""
-    if seen.info.get("adapter") not in _ADAPTERS:
+    if seen.info.get("adapter") not in ADAPTERS:
         return 0.0
-    # TensorFlow fetches inside its train function: how long it waits there is not known yet.
-    inside = seen.info.get("backend") == "tensorflow"
-    felt = inside or seen.shares["fetch"] > FELT or seen.shares["between epochs"] > FELT
-    return 9.0 if felt else 0.0
+    return 9.0 if seen.shares["fetch"] > FELT or seen.shares["between epochs"] > FELT else 0.0
 
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fitdoctor.errors import CannotRun
-from fitdoctor.lab.bench import Comparison, Seen
+from fitdoctor.lab.bench import FELT, Comparison, Seen
 from fitdoctor.lab.job import Job, Offer
 from fitdoctor.model import Gap
 from fitdoctor.probes.cgroup import usable_cores
@@ -28,7 +28,9 @@ def worth(seen: Seen) -> float:
     """Weigh pipelines that do something to their elements: most causes of slow input are told by this alone."""
     if seen.info.get("adapter") != "tf.data":
         return 0.0
-    return 40.0 if any(each.get("op") in WORK for each in seen.info.get("dataset") or ()) else 0.0
+    works = any(each.get("op") in WORK for each in seen.info.get("dataset") or ())
+    felt = seen.shares["fetch"] > FELT or seen.shares["between epochs"] > FELT
+    return (40.0 if felt else 2.0) if works else 0.0
 
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison | Gap]:

@@ -15,7 +15,7 @@ _LOSSES = ("categorical_crossentropy", "CategoricalCrossentropy")
 
 def worth(seen: Seen) -> float:
     """Weigh trainings whose loss takes one-hot targets."""
-    return 0.6 if seen.info.get("loss") in _LOSSES else 0.0
+    return 0.6 * (1 - seen.shares["fetch"]) if seen.info.get("loss") in _LOSSES else 0.0
 
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:

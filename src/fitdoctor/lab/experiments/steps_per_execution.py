@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.job import BARE, Job, Variant
+from fitdoctor.lab.rehearsal import with_settings
 
 NAME = "steps_per_execution"
 _SHORT_NS = 20e6
@@ -23,17 +24,17 @@ def worth(seen: Seen) -> float:
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     """Try each count that the user does not have."""
-    del seen
     if job.backend == "torch":
         raise CannotRun("the torch backend runs one step per execution")
-    for count in TRIED:
-        if count == job.own.steps_per_execution:
-            continue
-        several = Variant(steps_per_execution=count, callbacks=())
+    own = job.own.steps_per_execution
+    tried = {f"steps_per_execution={count}": Variant(steps_per_execution=count, callbacks=()) for count in TRIED}
+    tried = {name: several for name, several in tried.items() if several.steps_per_execution != own}
+    for name, several in tried.items():
         yield Comparison(
-            f"steps_per_execution={count}",
-            lambda several=several: job.block(several),  # type: ignore[misc]
-            lambda: job.block(BARE),
-            {"steps_per_execution": count, "own": job.own.steps_per_execution},
+            name,
+            functools.partial(job.block, several),
+            functools.partial(job.block, BARE),
+            {"steps_per_execution": several.steps_per_execution, "own": own},
             functools.partial(job.compiling, several),
         )
+    yield from with_settings(job, seen.step_ns, str(seen.info.get("adapter")), tried)

@@ -37,6 +37,7 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.edits import Arguments, Decorate, Edit, Remove
 from fitdoctor.facts import spots
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -91,6 +92,8 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     each = statistics.median(trial.baseline_ns) / 1e9
     remaining = model.stays_of_call(ratio, each) if training.kind == "loop" else ratio
     change = model.change_by_compiling(remaining, trial.detail.get("compile_s"), instead=False)
+    if training.kind == "fit":
+        change = believed(trials, trial.name, change)
     if ratio.mid >= 1:
         return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
     gain = units.percent_range(ratio)

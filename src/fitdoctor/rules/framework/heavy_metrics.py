@@ -30,6 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -70,7 +71,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     ratio, trial = trials.ratio("metrics off", experiment=EXPERIMENT)
     if ratio.mid >= 1:
         return Clear("without its metrics the step was measured to take just as long")
-    change = Change("work", ratio.clip(0.0, 1.0))
+    change = believed(trials, trial.name, Change("work", ratio.clip(0.0, 1.0)))
     names = trial.detail.get("metrics") or names or []
     return [
         Cost(

@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.edits import Arguments
 from fitdoctor.facts import spots
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -70,7 +71,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     ratio, trial = trials.ratio("jit_compile=True", experiment=EXPERIMENT)
     if ratio.mid >= 1:
         return Clear(f"compiled by XLA, the same step was measured to take {units.percent(ratio.mid)}: no gain")
-    change = model.change_by_compiling(ratio, trial.detail.get("compile_s"))
+    change = believed(trials, trial.name, model.change_by_compiling(ratio, trial.detail.get("compile_s")))
     return [
         Cost(
             saving=model.with_change(change).saving(),

@@ -49,7 +49,7 @@ from fitdoctor.facts.compile_log import CompileLog
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
-from fitdoctor.model import Capture, Cost, Fix, Gap, Site
+from fitdoctor.model import Capture, Change, Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 from fitdoctor.rules.compiled_again import cost_of
 
@@ -147,6 +147,10 @@ def _cost(again: Again, training: Training, model: StepModel) -> Cost:
     if training.kind != "fit" or again.site is not None:
         return cost_of(again, training, model, "made anew and compiled again with nothing new about its arguments")
     cost = cost_of(again, training, model, "made anew and compiled again after another compile()")
+    assert cost.change is not None
+    # A `fit` after `compile` sets up more than one that goes on: none of what a call takes, all of it, or half.
+    change = replace(cost.change, also=(*cost.change.also, Change("calls", Interval(0.0, 0.5, 1.0))))
+    cost = replace(cost, change=change, saving=model.with_change(change).saving())
     # The line that called is `fit`; the one to edit is found in the source.
     return replace(cost, site=None, evidence={**cost.evidence, "compile": True})
 

@@ -9,9 +9,9 @@ whose others have 64 or less, at full resolution, costs more than the rest of th
 
 The lab timed every layer of the model alone on the very inputs it gets, forward and backward.  The layer must be at
 least four times as wide as any other hidden convolution (widths usually double from one to the next) and take most of
-the step, at the low end of what was measured.  The same layer with as many filters as the next widest was timed in
-turns with it; that is the saving.  What the layers behind it, which would get fewer inputs, save beyond that is not
-counted.
+the step as measured, a third of it at the very least.  The same layer with as many filters as the next widest was
+timed in turns with it; that is the saving.  What the layers behind it, which would get fewer inputs, save beyond that
+is not counted.
 
 ## What to do
 
@@ -45,6 +45,8 @@ from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 TRIAL = "narrower layer"
 MOST = 0.5
+AT_LEAST = 1 / 3
+"""Shares of a step: what was measured, and the low end of it."""
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
@@ -72,7 +74,7 @@ def measure(
         reason = here.why if here else "it was not called"
         raise MissingEvidence(Gap(f"the time of layer {name}", reason, "give it more time with --budget"))
     share = costs.share(here.seconds)
-    if share.low <= MOST:
+    if share.mid <= MOST or share.low <= AT_LEAST:
         return Clear(f"{name} has {width:,} filters and takes {units.percent_range(share)} of a step, not most of it")
     trial = instead(trials, TRIAL, name)
     gain = saved(trial).scale(here.count)
