@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help venv test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard bench-layers clean
+.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard bench-layers bench-folklore bench-check docs screenshot clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -23,6 +23,13 @@ $(STAMP): pyproject.toml requirements/test.txt
 	$(BIN)/python -m pip install --quiet -e '.[dev]' -r requirements/test.txt
 	@touch $@
 
+browser: venv  ## Chromium for the tests of the HTML report; where it cannot be installed they are skipped
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || [ -n "$$FITDOCTOR_CHROMIUM" ] \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	       && { apt-get install -qq -y chromium || { apt-get update -qq && apt-get install -qq -y chromium; }; } >/dev/null 2>&1; } \
+	  || $(BIN)/playwright install chromium >/dev/null 2>&1 \
+	  || echo "No Chromium could be installed: the browser tests will be skipped."
+
 test: lint types unit  ## linters, type check, the whole test suite
 
 lint: venv  ## ruff
@@ -33,7 +40,7 @@ types: venv  ## mypy
 	$(BIN)/mypy
 
 # What fails while another test takes a core beside it is run once more, alone; what fails then has failed.
-unit: venv  ## pytest: two tests at a time, but those that compare times with the truth one after the other
+unit: venv browser  ## pytest: two tests at a time, but those that compare times with the truth one after the other
 	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/truth || { [ $$? -eq 1 ] \
 	  && echo "UNSTABLE: the tests above failed beside others; once more, one at a time:" \
 	  && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --ignore tests/truth; }
@@ -43,6 +50,8 @@ demo: venv  ## the whole loop on an example: find what slows it down, fix it, pr
 	@mkdir -p build
 	@cp examples/slow_eager.py build/demo.py
 	cd build && ../$(BIN)/fitdoctor cure --fresh demo.py --epochs 50
+	cd build && ../$(BIN)/fitdoctor report --format html > demo.html
+	@echo "What was measured before the fix, to look at: build/demo.html"
 
 bench-overhead: venv  ## what observing costs, interleaved with plain runs
 	-$(BIN)/pip install --quiet traceml-ai
@@ -65,6 +74,18 @@ bench-shard: venv  ## small files to shards: throughput, memory, and the same re
 
 bench-layers: venv  ## whether layers timed one by one sum to the step, on four models and three backends
 	$(BIN)/python benchmarks/layer_sums.py
+
+bench-folklore: venv  ## what everybody says about slow Keras trainings, measured; writes docs/folklore.md
+	$(BIN)/python benchmarks/folklore.py
+
+docs: venv  ## the documentation as a site, in build/site
+	$(BIN)/mkdocs build --strict
+
+screenshot: venv  ## run an example and draw its report, docs/assets/run.svg
+	$(BIN)/python tools/screenshot.py
+
+bench-check: venv  ## how many files per second fitdoctor check reads, in turns with TorchFix
+	$(BIN)/python benchmarks/check_speed.py
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

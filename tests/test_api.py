@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
 
+import fitdoctor
 from tests.conftest import Doctor
 
 HEAD = """
@@ -85,3 +88,18 @@ print(report.run["steps"] >= 60, again.headline == report.headline, isinstance(a
     )
     ran = doctor.plain(str(script), backend="jax")
     assert ran.out == "True True True\n", ran.err
+
+
+@pytest.mark.framework
+def test_a_real_run_as_a_page_and_in_a_notebook(doctor: Doctor) -> None:
+    script = doctor.script(HEAD.replace(", fitdoctor", "") + "model.fit(x, x[:, :1], epochs=100, verbose=0)\n")
+    ran = doctor.run("--steps", "60", "--html", "page.html", str(script), backend="jax")
+    assert ran.code == 0, ran.err
+    page = (doctor.work / "page.html").read_text("utf-8")
+    assert 'id="timeline"' in page
+    assert "imports and set-up" in page
+    report = fitdoctor.diagnose(ran.capture_path)
+    assert report.headline in html.unescape(report._repr_html_())  # type: ignore[attr-defined]
+    start, wall = ran.capture.meta["start_ns"], ran.capture.meta["wall_s"]
+    steps = next(iter(ran.capture.steps.values()))
+    assert start < steps.start_ns[0] < start + wall * 1e9

@@ -19,6 +19,7 @@ LINE = [
     "lab",
     "facts",
     "rules",
+    "checking",
     "headline",
     "diagnosis",
     "backends",
@@ -28,6 +29,8 @@ LINE = [
     "report",
     "pipeline",
     "api",
+    "notebook",
+    "serve",
     "cli",
 ]
 ENDS = {"", "__main__", "boot"}

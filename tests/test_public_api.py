@@ -9,7 +9,7 @@ import pytest
 
 import fitdoctor
 
-PUBLIC = {"Callback", "Report", "__version__", "diagnose", "fix", "optimize", "prove", "run", "steps", "watch"}
+PUBLIC = {"Callback", "Report", "__version__", "check", "diagnose", "fix", "optimize", "prove", "run", "steps", "watch"}
 
 
 def test_the_public_names_are_these() -> None:

@@ -54,7 +54,8 @@ def main():
     watch = SmoothedLoss()
     start = time.perf_counter()
     model.fit(x, y, batch_size=BATCH, epochs=EPOCHS, verbose=2, callbacks=[watch])
-    print(f"trained in {time.perf_counter() - start:.2f} s, smoothed loss {watch.smoothed:.4f}")
+    print(f"trained in {time.perf_counter() - start:.2f} s")
+    print(f"smoothed loss {watch.smoothed:.4f}")
 
 
 if __name__ == "__main__":

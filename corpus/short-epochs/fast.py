@@ -37,7 +37,8 @@ def main():
     model.compile("adam", "mse")
     start = time.perf_counter()
     history = model.fit(data.repeat(30), epochs=EPOCHS // 30, verbose=0)
-    print(f"trained in {time.perf_counter() - start:.2f} s, loss {history.history['loss'][-1]:.5f}")
+    print(f"trained in {time.perf_counter() - start:.2f} s")
+    print(f"loss {history.history['loss'][-1]:.5f}")
 
 
 if __name__ == "__main__":

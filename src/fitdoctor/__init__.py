@@ -10,12 +10,24 @@ from typing import TYPE_CHECKING, Any
 from fitdoctor._version import __version__
 
 if TYPE_CHECKING:
-    from fitdoctor.api import diagnose, fix, optimize, prove, run, steps, watch
+    from fitdoctor.api import check, diagnose, fix, optimize, prove, run, steps, watch
     from fitdoctor.model import Report
 
     Callback: Any
 
-__all__ = ["Callback", "Report", "__version__", "diagnose", "fix", "optimize", "prove", "run", "steps", "watch"]
+__all__ = [
+    "Callback",
+    "Report",
+    "__version__",
+    "check",
+    "diagnose",
+    "fix",
+    "optimize",
+    "prove",
+    "run",
+    "steps",
+    "watch",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,6 +40,13 @@ def __getattr__(name: str) -> Any:
 
         return getattr(importlib.import_module("fitdoctor.api"), name)
     raise AttributeError(f"module 'fitdoctor' has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Give a notebook the cell magic `%%fitdoctor`: IPython calls this for `%load_ext fitdoctor`."""
+    from fitdoctor import notebook
+
+    notebook.load(shell)
 
 
 def __dir__() -> list[str]:

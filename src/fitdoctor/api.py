@@ -6,16 +6,17 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fitdoctor.errors import FitdoctorError, UsageError
-from fitdoctor.model import Proof, Report
+from fitdoctor.model import Checked, Proof, Report
 
 if TYPE_CHECKING:
     from fitdoctor.capture.session import Session
     from fitdoctor.fixes.plan import Plan
+    from fitdoctor.pipeline import SourceOf
     from fitdoctor.rewrites.optimized import Optimized
 
 T = TypeVar("T")
@@ -24,12 +25,25 @@ T = TypeVar("T")
 class Watch:
     """A running observation of this process; `report` is there once it has ended."""
 
-    def __init__(self, capture: str | os.PathLike[str] | None = None, *, show: bool = True) -> None:
+    def __init__(
+        self,
+        capture: str | os.PathLike[str] | None = None,
+        *,
+        show: bool = True,
+        steps: int | None = None,
+        budget: float | None = None,
+        script: str | None = None,
+    ) -> None:
         self._wanted = capture
         self._show = show
+        self._steps, self._budget = steps, budget
+        self._script = (sys.argv[0] if sys.argv else "") if script is None else script
+        """What is run, where it is not what Python was started with."""
         self._owned: Session | None = None
         self.capture: Path | None = None
         self.report: Report | None = None
+        self.source_of: SourceOf | None = None
+        """Gives the lines of a site's file as they were, once it has ended."""
 
     def start(self) -> Watch:
         """Begin to observe, unless somebody does already (`fitdoctor run`, an outer watch)."""
@@ -38,21 +52,31 @@ class Watch:
 
         if recorder.current() is not None:
             return self
-        script = Path(sys.argv[0]).stem or "session" if sys.argv else "session"
-        self.capture = Path(self._wanted) if self._wanted else places.new_capture_path(script, time.time())
+        name = Path(self._script).stem or "session"
+        self.capture = Path(self._wanted) if self._wanted else places.new_capture_path(name, time.time())
         writer = store.Writer(self.capture)
         writer.meta(
             {
-                "command": sys.argv,
-                "script": os.path.abspath(sys.argv[0]) if sys.argv else "",
+                "command": sys.argv if sys.argv[:1] == [self._script] else [],
+                "script": os.path.abspath(self._script) if self._script else "",
                 "cwd": os.getcwd(),
             }
         )
-        self._owned = session.Session(
-            writer, time.perf_counter_ns(), mode="watch", script=sys.argv[0] if sys.argv else ""
-        )
+        self._owned = session.Session(writer, time.perf_counter_ns(), mode="watch", script=self._script)
+        if self._steps is not None or self._budget is not None:
+            self._owned.watch_only(self._steps, self._budget)
         self._owned.start()
         return self
+
+    def keep_source(self, path: str, text: str) -> None:
+        """Keep code that stands in no file, such as a notebook's cell, as a source of the run."""
+        if self._owned is not None:
+            import hashlib
+
+            from fitdoctor.capture import store
+
+            digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+            self._owned.recorder.put("sources", path, store.source_row(path, digest, text))
 
     def stop(self) -> Report | None:
         """End the observation and diagnose it."""
@@ -66,17 +90,18 @@ class Watch:
         owned.finish("finished", None)
         store.Writer.reopen(self.capture).seal()
         try:
-            self.report, source_of = pipeline.open_capture(self.capture)
+            self.report, self.source_of = pipeline.open_capture(self.capture)
         except FitdoctorError as error:
             sys.stderr.write(f"fitdoctor: {error}\n")
             return None
+        pipeline.keep_summary(self.capture, self.report)
         if self._show:
             from rich.console import Console
 
             from fitdoctor.report import terminal
 
             # Talk goes to stderr: the script's stdout is its own.
-            terminal.render(self.report, Console(stderr=True), source_of)
+            terminal.render(self.report, Console(stderr=True), self.source_of)
         return self.report
 
     def __enter__(self) -> Watch:
@@ -86,7 +111,13 @@ class Watch:
         self.stop()
 
 
-def watch(capture: str | os.PathLike[str] | None = None, *, show: bool = True) -> Watch:
+def watch(
+    capture: str | os.PathLike[str] | None = None,
+    *,
+    show: bool = True,
+    steps: int | None = None,
+    budget: float | None = None,
+) -> Watch:
     """Observe what happens inside a `with` block and say where the time went.
 
     ::
@@ -96,8 +127,13 @@ def watch(capture: str | os.PathLike[str] | None = None, *, show: bool = True) -
         seen.report.headline
 
     `capture` names the file to keep (by default a new one in fitdoctor's own folder), `show=False` prints nothing.
+    After `steps` steady steps, or `budget` seconds of training, it lets go: the training goes on, unobserved.
     """
-    return Watch(capture, show=show)
+    if steps is not None and steps < 1:
+        raise UsageError(f"steps needs a whole number above 0, got {steps}")
+    if budget is not None and not budget > 0:
+        raise UsageError(f"budget needs a number of seconds above 0, got {budget}")
+    return Watch(capture, show=show, steps=steps, budget=budget)
 
 
 def steps(data: Iterable[T]) -> Iterator[T]:
@@ -116,6 +152,17 @@ def steps(data: Iterable[T]) -> Iterator[T]:
         yield from data
         return
     yield from session.loops.steps(data)
+
+
+def _repr_html(report: Report) -> str:
+    """Return a report as a notebook shows it."""
+    from fitdoctor.report.html import notebook
+
+    return notebook.fragment(report)
+
+
+# Given here and not in `model.py`, which imports nothing: whoever gets a report from code gets it through this module.
+Report._repr_html_ = _repr_html  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> Any:
@@ -137,21 +184,33 @@ def _callback_class() -> type:
         """Observe one `fit` and report when it ends: ``model.fit(..., callbacks=[fitdoctor.Callback()])``.
 
         It overrides no batch hook, so that Keras dispatches the user's callbacks as it would without it.
+        `tensorboard` names a folder for TensorBoard: where a step's time goes as scalars, the findings as text.
         """
 
         async_safe = True
 
-        def __init__(self, capture: str | os.PathLike[str] | None = None, *, show: bool = True) -> None:
+        def __init__(
+            self,
+            capture: str | os.PathLike[str] | None = None,
+            *,
+            show: bool = True,
+            tensorboard: str | os.PathLike[str] | None = None,
+        ) -> None:
             super().__init__()
+            self._board = None if tensorboard is None else _board(tensorboard)
             self._watch = Watch(capture, show=show).start()
             self._training = False
             session = sessions.current()
             if session is not None and self._watch.capture is not None:
                 session.fit.after_fit.append(self._stop)
+            elif self._board is not None:
+                sys.stderr.write("fitdoctor: somebody watches already and will report: nothing goes to TensorBoard\n")
 
         def _stop(self) -> None:
             if self._training:
-                self._watch.stop()
+                report = self._watch.stop()
+                if self._board is not None and report is not None and self._watch.capture is not None:
+                    _write_board(report, self._watch.capture, self._board)
 
         @property
         def report(self) -> Report | None:
@@ -170,6 +229,24 @@ def _callback_class() -> type:
     Callback.__module__ = "fitdoctor"
     globals()["_Callback"] = Callback
     return Callback
+
+
+def _board(folder: str | os.PathLike[str]) -> Path:
+    """Find out that nothing can be written for TensorBoard before the training begins."""
+    from fitdoctor.report import tensorboard
+
+    return tensorboard.checked(Path(folder))
+
+
+def _write_board(report: Report, capture: Path, folder: Path) -> None:
+    """Write it; what goes wrong now is said, and leaves the training alone."""
+    from fitdoctor.capture import store
+    from fitdoctor.report import tensorboard
+
+    try:
+        tensorboard.write(report, store.read(capture), folder)
+    except (FitdoctorError, OSError) as error:
+        sys.stderr.write(f"fitdoctor: nothing was written for TensorBoard: {error}\n")
 
 
 def run(
@@ -206,7 +283,9 @@ def run(
         return None
     if backends:
         pipeline.try_backends(options, ended.capture, lambda text: None)
-    return pipeline.diagnose_file(ended.capture)
+    report = pipeline.diagnose_file(ended.capture)
+    pipeline.keep_summary(ended.capture, report)
+    return report
 
 
 def diagnose(capture: str | os.PathLike[str]) -> Report:
@@ -264,6 +343,24 @@ def prove(
     return pipeline.prove_scripts(*scripts, args=args, steps=steps, budget=budget, may_change=may_change)
 
 
+def check(
+    *paths: str | os.PathLike[str],
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> Checked:
+    """Look for suspicious patterns in source files, as `fitdoctor check` does, without running or importing them.
+
+    ::
+
+        for spot in fitdoctor.check("src").spots:
+            print(spot.where, spot.suspicion.rule, spot.suspicion.why)
+    """
+    from fitdoctor.checking.whole import check_paths
+
+    return check_paths([os.fspath(path) for path in paths], select=select, ignore=ignore, exclude=exclude)
+
+
 def optimize(
     dataset: Any,
     *,
@@ -304,4 +401,4 @@ def optimize(
     )
 
 
-__all__ = ["Watch", "diagnose", "fix", "optimize", "prove", "run", "steps", "watch"]
+__all__ = ["Watch", "check", "diagnose", "fix", "optimize", "prove", "run", "steps", "watch"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from fitdoctor import headline, units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import Resolver, resolve
+from fitdoctor.facts.host_use import HostUse
 from fitdoctor.facts.input_data import as_data
 from fitdoctor.facts.input_view import InputView
 from fitdoctor.facts.layers import Layers
@@ -52,7 +53,14 @@ def diagnose(capture: Capture) -> Report:
     seen = headline.Seen(capture, training, model, gap, findings, unknown, suspicions)
     return Report(
         headline=headline.sentence(seen),
-        run={**_run(capture, training, model), **_whole(facts), **_layers(facts), **_roofline(facts)},
+        run={
+            **_run(capture, training, model),
+            **_whole(facts),
+            **_layers(facts),
+            **_roofline(facts),
+            **_waterfall(model, findings),
+            **_host(facts),
+        },
         breakdown=_breakdown(model),
         phases=dict(capture.account),
         ceiling=_ceiling(model, findings),
@@ -162,14 +170,38 @@ def _roofline(facts: Resolver) -> dict[str, Any]:
         return {}
 
 
+def _host(facts: Resolver) -> dict[str, Any]:
+    """Say how much of the machine the training had while its steps were steady."""
+    try:
+        host = facts.get(HostUse)
+    except MissingEvidence:
+        return {}
+    return {"host": {"cores_busy": host.cores_busy, "crowding": host.crowding, "throttled": host.throttled}}
+
+
 def _ceiling(model: StepModel | None, findings: Sequence[Finding]) -> Ceiling | None:
     """Apply every change to the step model, and leave out the steps that would be left out."""
     if model is None:
         return None
-    best, stays = headline.together(model, findings), headline.fewer_steps(findings)
-    faster = best.speedup()
-    speedup = Interval(faster.low / stays.high, faster.mid / stays.mid, faster.high / stays.low)
-    return Ceiling(speedup, headline.bound(best))
+    return Ceiling(_faster(model, findings), headline.bound(headline.together(model, findings)))
+
+
+def _faster(model: StepModel, findings: Sequence[Finding]) -> Interval:
+    """Return how many times as fast the training would be with all these fixed."""
+    faster, stays = headline.together(model, findings).speedup(), headline.fewer_steps(findings)
+    return Interval(faster.low / stays.high, faster.mid / stays.mid, faster.high / stays.low)
+
+
+def _waterfall(model: StepModel | None, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Say how long the whole training would take as one finding after the other is fixed: savings overlap."""
+    if model is None or model.whole_s <= 0 or not findings:
+        return {}
+    steps = []
+    for count in range(1, len(findings) + 1):
+        faster = _faster(model, findings[:count])
+        left = Interval(*(model.whole_s / each for each in (faster.high, faster.mid, faster.low)))
+        steps.append({"rule": findings[count - 1].rule, "speedup": asdict(faster), "seconds": asdict(left)})
+    return {"waterfall": steps}
 
 
 def _breakdown(model: StepModel | None) -> dict[str, float]:
@@ -196,6 +228,9 @@ def _run(capture: Capture, training: Training | None, model: StepModel | None) -
         "exit": meta.get("exit"),
         "capture": capture.path,
         "wall_s": meta.get("wall_s"),
+        "started": meta.get("started"),
+        "machine": _machine(meta.get("environment") or {}),
+        "memory": _memory(capture),
     }
     if training is None or model is None:
         return run
@@ -204,6 +239,7 @@ def _run(capture: Capture, training: Training | None, model: StepModel | None) -
         "kind": training.kind,
         "site": str(training.site) if training.site else None,
         "adapter": training.info.get("adapter"),
+        "batch_size": training.info.get("batch_size"),
         "warmup_steps": training.warmup_steps,
         "epochs": training.epochs,
         "steps_per_epoch": training.steps_per_epoch,
@@ -215,7 +251,29 @@ def _run(capture: Capture, training: Training | None, model: StepModel | None) -
             "fixed_ms": _ms(training.fixed_per_call) if training.fixed_per_call else None,
         },
         "how": dict(model.how),
+        "parameters": training.info.get("parameters"),
+        "layers": (training.info.get("layers") or {}).get("kinds"),
+        "drift": model.drift,
     }
+
+
+def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Name what the run computed on."""
+    gpus = [str(each.get("name") or f"GPU {each.get('index', 0)}") for each in environment.get("gpus") or ()]
+    return {"cpu": environment.get("cpu"), "cores": environment.get("cores"), "gpus": gpus}
+
+
+def _memory(capture: Capture) -> dict[str, Any]:
+    """Return the most memory that was seen in use: resident of the process, and of the busiest GPU; None: not seen."""
+    start, wall = capture.meta.get("start_ns"), capture.meta.get("wall_s")
+    # The lab comes afterwards, and needs more.
+    end = start + int(wall * 1e9) if start is not None and wall is not None else None
+    samples = [sample for sample in capture.host if end is None or sample.t_ns <= end]
+    resident = [int(sample.values["rss"]) for sample in samples if "rss" in sample.values]
+    gpus = [
+        int(gpu["memory_used"]) for sample in samples for gpu in sample.values.get("gpus") or () if "memory_used" in gpu
+    ]
+    return {"resident_bytes": max(resident, default=None), "gpu_bytes": max(gpus, default=None)}
 
 
 def _whole(facts: Resolver) -> dict[str, Any]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CAPTURE_SCHEMA = "fitdoctor.capture/1"
 REPORT_SCHEMA = "fitdoctor.report/1"
+CHECK_SCHEMA = "fitdoctor.check/1"
 
 Safety = Literal["same", "may change", "manual"]
 FAMILIES = ("input", "framework", "device", "model", "distributed", "convergence")
@@ -508,6 +509,57 @@ class Report:
     schema: str = REPORT_SCHEMA
     input: Mapping[str, Any] | None = None
     """The input pipeline, stage by stage, as data (`facts/input_view.py`); None where nothing is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A suspicion of `check`, and what is needed to show it and to know it again."""
+
+    suspicion: Suspicion
+    cell: int | None
+    """In a notebook: which cell, counted from 1; the site's lines are those of the cell."""
+    lines: Sequence[str]
+    """All lines of its file, or of its cell."""
+    tell: str
+    """The command that would tell whether it costs anything."""
+    fingerprint: str
+    """Stays when lines above it come and go."""
+
+    @property
+    def where(self) -> str:
+        """Its place, as a person would look for it."""
+        site = self.suspicion.site
+        return str(site) if self.cell is None else f"{site.path}:cell {self.cell}:{site.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """A file, or a cell of a notebook, that could not be looked at."""
+
+    path: str
+    line: int | None
+    reason: str
+    cell: int | None = None
+
+    def __str__(self) -> str:
+        places = [self.path, f"cell {self.cell}" if self.cell else "", str(self.line or "")]
+        return f"{':'.join(filter(None, places))}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What `check` found in the source, without running anything."""
+
+    files: int
+    spots: tuple[Spot, ...]
+    unchecked: tuple[Unchecked, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Comments and settings that mean nothing."""
+    suppressed: int = 0
+    """Suspicions that a comment or a setting silences."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong, for every rule that was asked."""
+    schema: str = CHECK_SCHEMA
 
 
 def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fitdoctor.errors import CaptureError
 from fitdoctor.model import Capture, Proof, Report, Site
 
 if TYPE_CHECKING:
     from fitdoctor.capture.launch import Options
     from fitdoctor.facts.input_view import InputView
+    from fitdoctor.facts.timeline import Timeline
     from fitdoctor.fixes.plan import Plan, Wanted
+    from fitdoctor.proof.compare import Comparison
     from fitdoctor.proof.kept import Outcome
 
 SourceOf = Callable[[Site], "list[str] | None"]
@@ -48,6 +53,77 @@ def plan_fixes(path: str | os.PathLike[str], wanted: Wanted) -> Plan:
 
     capture = store.read(path)
     return plan.make(diagnosis.diagnose(capture), capture, wanted)
+
+
+def open_page(path: str | os.PathLike[str]) -> tuple[str, Report, SourceOf]:
+    """Do the same, and also write the report as one HTML page, with what happened when."""
+    from fitdoctor.capture import store
+    from fitdoctor.report import html
+
+    report, source_of, timeline = examined(store.read(path))
+    return html.page(report, source_of, timeline), report, source_of
+
+
+def examined(capture: Capture) -> tuple[Report, SourceOf, Timeline | None]:
+    """Capture → facts → findings → fixes: all that a page of the run shows."""
+    from fitdoctor import diagnosis
+    from fitdoctor.errors import MissingEvidence
+    from fitdoctor.facts import resolve
+    from fitdoctor.facts.timeline import Timeline
+    from fitdoctor.fixes import plan
+
+    report = plan.with_diffs(diagnosis.diagnose(capture), capture)
+    try:
+        timeline: Timeline | None = resolve(capture).get(Timeline)
+    except MissingEvidence:
+        timeline = None
+    return report, source_lines(capture), timeline
+
+
+def open_report(path: str | os.PathLike[str]) -> Report:
+    """Read a report from a capture, or from the JSON that `fitdoctor run --json` wrote."""
+    import json
+    from pathlib import Path
+
+    from fitdoctor.errors import UsageError
+    from fitdoctor.report.json import from_dict
+
+    file = Path(path)
+    try:
+        with file.open("rb") as opened:
+            is_json = opened.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        if is_json:
+            return from_dict(json.loads(file.read_text("utf-8-sig")))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UsageError(
+            f"{file} begins as JSON does and is none: {error}",
+            do="give a capture, or a report of `fitdoctor run --json`",
+        ) from error
+    except OSError:
+        pass  # the reader of captures says what is wrong with the file
+    return diagnose_file(file)
+
+
+def compare_files(before: str, after: str, *, anyway: bool = False) -> Comparison:
+    """Report → comparison: two recorded runs side by side."""
+    from fitdoctor.proof.compare import compare
+
+    return compare(open_report(before), open_report(after), (before, after), anyway=anyway)
+
+
+def keep_summary(path: str | os.PathLike[str], report: Report) -> None:
+    """Leave the answer in a few words in a capture that was just written, so that lists of many need not diagnose."""
+    from fitdoctor.capture import store
+    from fitdoctor.report import summary
+
+    if not os.path.exists(path):
+        return
+    with contextlib.suppress(CaptureError, sqlite3.Error):  # a list works it out itself, then
+        writer = store.Writer.reopen(path)
+        try:
+            writer.meta({summary.KEY: summary.of(report)})
+        finally:
+            writer.seal()
 
 
 def open_input(path: str | os.PathLike[str]) -> tuple[InputView, SourceOf]:

@@ -16,6 +16,7 @@ import pytest
 from fitdoctor.cli import run as command
 from fitdoctor.cli.main import build_parser
 from fitdoctor.errors import CannotWrite, UsageError
+from tests.captures.build import Run
 from tests.report import samples
 from tests.report.contract import assert_contract
 
@@ -131,6 +132,8 @@ def test_a_module(script: str) -> None:
         (["-m"], "expected a module", "-m package.train"),
         (["--whole", "--steps", "3", "train.py"], "--whole runs the script to its end", "drop one"),
         (["--json", ".", "train.py"], "found the folder", "name a file"),
+        (["--html", ".", "train.py"], "found the folder", "name a file"),
+        (["--html", "-", "train.py"], "--html writes a file", "fitdoctor report --format html"),
         (["--json", "no/such/folder/x.json", "train.py"], "No such file or directory", "name a file"),
     ],
 )
@@ -189,6 +192,15 @@ def test_the_report_is_on_stdout_and_the_talk_on_stderr(script: str, capfd: pyte
         assert said in err
         assert said not in out
     assert_contract(Path("out.json").read_text("utf-8"))
+
+
+def test_the_page_is_written_beside_the_report(script: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    end = ended(capture=Path(Run().fit().capture(tmp_path).path))
+    assert command.run(parsed("--html", "out.html", script), Launcher(end)) == 0
+    out, err = capfd.readouterr()
+    assert "One step" in out
+    assert "the report to look at is out.html" in err
+    assert Path("out.html").read_text("utf-8").startswith("<!doctype html>")
 
 
 def test_json_on_stdout_is_alone_there(script: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,7 @@ class Session:
         self.activity = ""
         """What the lab is doing."""
         self._measured: dict[str, Any] | None = None
-        """Where the time went until the lab began."""
+        """Where the time went until the lab began, or until it was let go."""
         self.before_exit: list[Callable[[], None]] = []
         self.hit: str | None = None
         self.finished = False
@@ -112,6 +112,7 @@ class Session:
             fitdoctor=__version__,
             mode=self.mode,
             started=time.time(),
+            start_ns=self.start_ns,
             pid=os.getpid(),
             cap={"steps": self.cap.steps, "budget": self.cap.budget, "hit": None},
             exit={"code": None, "signal": None, "reason": "running"},
@@ -175,6 +176,31 @@ class Session:
         if self.tracker.fitting is not None:
             raise CapReached
         self._cap_in_place(call)
+
+    def watch_only(self, steps: int | None, seconds: float | None) -> None:
+        """Let go after so many steady steps, or seconds of training: it goes on, unobserved, to its own end."""
+        tracker, recorder = self.tracker, self.recorder
+
+        def look() -> None:
+            if tracker.first_step_ns is None or not recorder.live:
+                return
+            spent = (recorder.clock() - tracker.first_step_ns) / 1e9
+            if (steps is not None and tracker.steady_steps >= steps) or (seconds is not None and spent >= seconds):
+                tracker.ask(self._let_go)
+
+        recorder.on_tick.append(look)
+
+    def _let_go(self, call: ActiveCall) -> None:
+        """Close the account and keep nothing more of the training; called on its own thread, between two steps."""
+        self.tracker.on_step = None
+        with contextlib.suppress(Exception):
+            self.tensorflow.read(call)
+            self.operators.read(call)
+        self._measured, self.hit = self._account(), "enough"
+        recorder = self.recorder
+        recorder.flush()
+        recorder.sink = recording.OnlyAbout(recorder.sink)
+        recorder.live = False
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +191,13 @@ def read_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read only the facts about the run as a whole: cheap, for progress displays."""
     with _open(path) as db:
         return {key: json.loads(value) for key, value in db.execute("SELECT key, value FROM meta")}
+
+
+@contextlib.contextmanager
+def scan(path: str | os.PathLike[str]) -> Iterator[Callable[[str], Iterator[Any]]]:
+    """Give a function that runs a query and yields its rows one by one: for what cannot hold a capture in memory."""
+    with _open(path) as db:
+        yield db.execute
 
 
 def _site(path: str | None, line: int | None, symbol: str | None = None) -> Site | None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -67,22 +67,27 @@ def check_writable(path: str | None) -> None:
 
 def write(text: str, path: str) -> None:
     """Write text as UTF-8 to a file, whole or not at all, or to standard output."""
-    data = text.encode("utf-8", "backslashreplace")
+    write_pieces((text,), path)
+
+
+def write_pieces(pieces: Iterable[str], path: str) -> None:
+    """Write text that comes in pieces, and is perhaps too long to be held as a whole, in the same way."""
     if path == STDOUT:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.writelines(_encoded(pieces))
         sys.stdout.buffer.flush()
         return
     target = Path(path)
     try:
         if _special(target):
-            target.write_bytes(data)
+            with target.open("wb") as file:
+                file.writelines(_encoded(pieces))
             return
         target = Path(os.path.realpath(target))  # a link stays a link
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with open(handle, "wb") as file:
-                file.write(data)
+                file.writelines(_encoded(pieces))
             os.chmod(temporary, _mode(target))
             os.replace(temporary, target)
         except BaseException:
@@ -93,6 +98,11 @@ def write(text: str, path: str) -> None:
         raise CannotWrite(
             f"cannot write {path}: {error.strerror or error}", do="name a file in a folder you can write to"
         ) from error
+
+
+def _encoded(pieces: Iterable[str]) -> Iterator[bytes]:
+    for text in pieces:
+        yield text.encode("utf-8", "backslashreplace")
 
 
 def _special(path: Path) -> bool:

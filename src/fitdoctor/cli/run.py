@@ -60,6 +60,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "FILE",
         "help": "also write the report as JSON (-: to standard output, the script's own to standard error)",
     },
+    "--html": {"metavar": "FILE", "help": "also write the report as one HTML file that opens from disk"},
     "--redact": _FLAG | {"help": "keep no source lines, and neither paths nor arguments in clear, in the capture"},
     "--quiet": _FLAG | {"help": "show no progress"},
 }
@@ -138,6 +139,7 @@ def observe(args: argparse.Namespace, launcher: Any = None, *, command: str = "r
         launcher = importlib.import_module("fitdoctor.capture.launch")
     target, module, arguments = _target(args.rest, command)
     output.check_writable(args.json)
+    output.check_writable(getattr(args, "html", None))
     limits = {} if args.budget is None else {"budget": args.budget}
     options = launcher.Options(
         target=target,
@@ -169,12 +171,14 @@ def run(args: argparse.Namespace, launcher: Any = None) -> int:
         raise UsageError(
             "--whole runs the script to its end: --steps and --budget mean nothing beside it", do="drop one"
         )
+    if args.html == output.STDOUT:
+        raise UsageError("--html writes a file, found -", do="name it; `fitdoctor report --format html` can write to -")
     if args.whole and args.backends:
         raise UsageError("--backends needs a run that may be started again: not --whole", do="drop one")
     ended = observe(args, launcher, whole=args.whole)
     code = exit_code(ended, whole=args.whole)
     try:
-        _answer(ended, args.json)
+        _answer(ended, args.json, args.html)
     except Exception as error:
         if not args.whole or os.environ.get("FITDOCTOR_DEBUG"):
             raise
@@ -200,7 +204,7 @@ def exit_code(ended: Any, *, whole: bool) -> int:
     return own
 
 
-def _answer(ended: Any, json_path: str | None) -> None:
+def _answer(ended: Any, json_path: str | None, html_path: str | None) -> None:
     from fitdoctor.cli import output
 
     if ended.message:
@@ -213,7 +217,13 @@ def _answer(ended: Any, json_path: str | None) -> None:
     from fitdoctor import pipeline
     from fitdoctor.report import json
 
-    report, source_of = pipeline.open_capture(ended.capture)
+    if html_path:
+        page, report, source_of = pipeline.open_page(ended.capture)
+        output.write(page, html_path)
+        output.talk(f"the report to look at is {html_path}")
+    else:
+        report, source_of = pipeline.open_capture(ended.capture)
+    pipeline.keep_summary(ended.capture, report)
     if json_path:
         output.write(json.dumps(report), json_path)
         if json_path != output.STDOUT:

@@ -22,10 +22,15 @@ def upstream(file: SourceFile, call: FoundCall) -> list[FoundCall]:
 
 def called_in(file: SourceFile, call: FoundCall) -> set[str]:
     """Return the resolved names of everything that the function given to a map calls."""
+    return {file.resolve(node.func) for node in calls_in(file, call)}
+
+
+def calls_in(file: SourceFile, call: FoundCall) -> list[ast.Call]:
+    """Return every call that the function given to a map makes, through other functions of the file."""
     if method(call) not in _TAKES_FUNCTION or not call.node.args:
-        return set()
-    names: set[str] = set()
-    todo: list[ast.AST] = list(_functions(file, call.node.args[0]))
+        return []
+    calls: list[ast.Call] = []
+    todo: list[ast.AST] = list(functions(file, call.node.args[0]))
     seen: set[ast.AST] = set()
     while todo:
         body = todo.pop()
@@ -34,12 +39,12 @@ def called_in(file: SourceFile, call: FoundCall) -> set[str]:
         seen.add(body)
         for node in ast.walk(body):
             if isinstance(node, ast.Call):
-                names.add(file.resolve(node.func))
-                todo.extend(_functions(file, node.func))
-    return names
+                calls.append(node)
+                todo.extend(functions(file, node.func))
+    return calls
 
 
-def _functions(file: SourceFile, given: ast.expr) -> Iterator[ast.AST]:
+def functions(file: SourceFile, given: ast.expr) -> Iterator[ast.AST]:
     """Yield what a name stands for: a function of the file, or the expression that was assigned to it."""
     if isinstance(given, ast.Lambda):
         yield given
@@ -47,8 +52,6 @@ def _functions(file: SourceFile, given: ast.expr) -> Iterator[ast.AST]:
     if name in file.functions:
         yield file.functions[str(name)]
     elif isinstance(given, ast.Name):
-        for node in ast.walk(file.tree):
-            if isinstance(node, ast.Assign) and any(
-                isinstance(each, ast.Name) and each.id == given.id for each in node.targets
-            ):
-                yield node.value
+        yield from (each.value for each in file.assigned.get(given.id, ()))
+    elif isinstance(given, ast.Call) and file.resolve(given.func) == "functools.partial" and given.args:
+        yield from functions(file, given.args[0])

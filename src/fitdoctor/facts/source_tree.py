@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import source_flow
+from fitdoctor.facts.source_flow import Assigned
+from fitdoctor.facts.source_index import Index, Node, index
 from fitdoctor.model import Capture, Gap, Site
 
 _COMPILERS = ("tensorflow.function", "jax.jit")
+_TRAINS = ("fit", "fit_generator", "train_on_batch", "apply_gradients", "stateless_apply", "backward")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a file is not Python."""
+
+    line: int
+    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,54 +58,74 @@ class SourceFile:
 
     path: str
     text: str
+    given: Mapping[str, str] = field(default_factory=dict)
+    """What names stand for that it imports from other files of the user's own."""
 
     @functools.cached_property
-    def tree(self) -> ast.Module:
-        """The syntax tree; empty where the file does not parse (it cannot have run either)."""
+    def _parsed(self) -> tuple[ast.Module, Fault | None]:
         try:
             # As bytes: a byte order mark and a declared encoding are Python's to understand.
-            return ast.parse(self.text.encode("utf-8", "surrogateescape"))
-        except (SyntaxError, ValueError):
-            return ast.Module(body=[], type_ignores=[])
+            return ast.parse(self.text.encode("utf-8", "surrogateescape")), None
+        except SyntaxError as error:
+            fault = Fault(error.lineno or 1, error.msg)
+        except (ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested too deep for Python itself
+            fault = Fault(1, str(error) or "it is nested too deeply for Python to parse")
+        return ast.Module(body=[], type_ignores=[]), fault
+
+    @property
+    def tree(self) -> ast.Module:
+        """The syntax tree; empty where the file does not parse (it cannot have run either)."""
+        return self._parsed[0]
+
+    @property
+    def fault(self) -> Fault | None:
+        """Why the file does not parse, if it does not."""
+        return self._parsed[1]
+
+    @functools.cached_property
+    def _index(self) -> Index:
+        return index(self.tree)
 
     @functools.cached_property
     def aliases(self) -> dict[str, str]:
         """What each imported name stands for."""
         found: dict[str, str] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                for each in node.names:
-                    found[each.asname or each.name.split(".")[0]] = (
-                        each.name if each.asname else each.name.split(".")[0]
-                    )
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.update({each.asname or each.name: f"{node.module}.{each.name}" for each in node.names})
-        return found
+        for node in self._index.nodes(ast.Import):
+            for each in node.names:
+                found[each.asname or each.name.split(".")[0]] = each.name if each.asname else each.name.split(".")[0]
+        for taken in self._index.nodes(ast.ImportFrom):
+            if taken.module and not taken.level:
+                found.update({each.asname or each.name: f"{taken.module}.{each.name}" for each in taken.names})
+        return {**found, **self.given}
 
-    @functools.cached_property
+    @property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """The node around each node."""
-        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        return self._index.parents
 
     @functools.cached_property
     def functions(self) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
         """Functions and methods by name; the last definition wins, as in Python."""
-        return {node.name: node for node in ast.walk(self.tree) if isinstance(node, _FUNCTIONS)}
+        found: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        found.update({node.name: node for node in self._index.nodes(ast.FunctionDef)})
+        found.update({node.name: node for node in self._index.nodes(ast.AsyncFunctionDef)})
+        return found
+
+    @property
+    def loops(self) -> list[ast.For | ast.While]:
+        """All loops, in the order of the source."""
+        found: list[ast.For | ast.While] = [*self._index.nodes(ast.For), *self._index.nodes(ast.While)]
+        return sorted(found, key=_position)
+
+    def nodes(self, *kinds: type[Node]) -> list[Node]:
+        """Return all nodes of these kinds, in the order of the source."""
+        found = [node for kind in kinds for node in self._index.nodes(kind)]
+        return sorted(found, key=_position)
 
     @functools.cached_property
-    def _assigned(self) -> dict[str, list[tuple[ast.AST | None, int, ast.expr]]]:
-        found: dict[str, list[tuple[ast.AST | None, int, ast.expr]]] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Assign):
-                targets, value = node.targets, node.value
-            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
-                targets, value = [node.target], node.value
-            else:
-                continue
-            for target in targets:
-                if isinstance(target, ast.Name):
-                    found.setdefault(target.id, []).append((self.scope(node), target.lineno, value))
-        return found
+    def assigned(self) -> dict[str, list[Assigned]]:
+        """What is assigned to each variable and, as `self.name`, to each attribute."""
+        return source_flow.assigned(self)
 
     def site(self, node: ast.AST, symbol: str | None = None) -> Site:
         """Return where a node stands; `symbol` is by default the function around it."""
@@ -117,14 +150,7 @@ class SourceFile:
     @functools.cached_property
     def compiled_functions(self) -> frozenset[str]:
         """Names of functions that are compiled, or called from one that is."""
-        names: set[str] = set()
-        for function in self.functions.values():
-            for decorator in function.decorator_list:
-                target = decorator.func if isinstance(decorator, ast.Call) else decorator
-                if self.resolve(target) in _COMPILERS or (
-                    isinstance(decorator, ast.Call) and any(self.resolve(each) in _COMPILERS for each in decorator.args)
-                ):
-                    names.add(function.name)
+        names = {function.name for function in self.functions.values() if self._is_decorated(function)}
         for call in self.calls(*_COMPILERS):
             names.update(each.id for each in call.node.args if isinstance(each, ast.Name))
         queue = list(names)
@@ -140,7 +166,17 @@ class SourceFile:
 
     def is_compiled(self, node: ast.AST) -> bool:
         """Tell whether a node stands in a function that is compiled."""
-        return any(isinstance(each, _FUNCTIONS) and each.name in self.compiled_functions for each in self.inside(node))
+        return any(
+            isinstance(each, _FUNCTIONS) and (each.name in self.compiled_functions or self._is_decorated(each))
+            for each in self.inside(node)
+        )
+
+    def _is_decorated(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        for decorator in function.decorator_list:
+            options = [decorator.func, *decorator.args] if isinstance(decorator, ast.Call) else [decorator]
+            if any(self.resolve(each) in _COMPILERS for each in options):
+                return True
+        return False
 
     def resolve(self, node: ast.AST) -> str:
         """Return the dotted name of an expression, imports resolved; `.name` for a method of an object."""
@@ -159,55 +195,91 @@ class SourceFile:
 
     def calls(self, *names: str) -> Iterator[FoundCall]:
         """Yield the calls (of these resolved names), in the order of the source."""
-        nodes = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
-        for node in sorted(nodes, key=lambda each: (each.lineno, each.col_offset)):
-            name = self.resolve(node.func)
-            if not names or name in names:
-                yield FoundCall(self, node, name)
+        if not names:
+            yield from (FoundCall(self, node, self.resolve(node.func)) for node in self.nodes(ast.Call))
+            return
+        for call in self.calls_of(*{name.rpartition(".")[2] for name in names}):
+            if call.name in names:
+                yield call
+
+    def calls_of(self, *methods: str) -> Iterator[FoundCall]:
+        """Yield the calls of these names, whatever stands before the last dot, in the order of the source."""
+        nodes = [node for method in methods for node in self._called.get(method, ())]
+        for node in sorted(nodes, key=_position):
+            yield FoundCall(self, node, self.resolve(node.func))
+
+    def calls_with(self, keyword: str) -> Iterator[FoundCall]:
+        """Yield the calls that are given this keyword, in the order of the source."""
+        for node in sorted(self._given_by_name.get(keyword, ()), key=_position):
+            yield FoundCall(self, node, self.resolve(node.func))
+
+    @functools.cached_property
+    def _called(self) -> dict[str, list[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
+        for node in self._index.nodes(ast.Call):
+            function = node.func
+            if isinstance(function, ast.Attribute):
+                found.setdefault(function.attr, []).append(node)
+            elif isinstance(function, ast.Name):
+                name = self.aliases.get(function.id, function.id)
+                found.setdefault(name.rpartition(".")[2], []).append(node)
+        return found
+
+    @functools.cached_property
+    def _given_by_name(self) -> dict[str, list[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
+        for node in self._index.nodes(ast.Call):
+            for each in node.keywords:
+                if each.arg is not None:
+                    found.setdefault(each.arg, []).append(node)
+        return found
 
     def chain(self, expression: ast.expr) -> list[FoundCall]:
-        """Return the calls that make an object, innermost first, through variables and local functions."""
-        calls: list[FoundCall] = []
-        here: ast.expr | None = expression
-        seen: set[int] = set()
-        while here is not None and id(here) not in seen:
-            seen.add(id(here))
-            if isinstance(here, ast.Name):
-                here = self._value_of(here)
-            elif isinstance(here, ast.Call):
-                made = self._returned(here)
-                if made is not None:
-                    here = made
-                    continue
-                calls.append(FoundCall(self, here, self.resolve(here.func)))
-                here = here.func.value if isinstance(here.func, ast.Attribute) else None
-            else:
-                here = None
-        return calls[::-1]
+        """Return the calls that make an object, innermost first, through variables, attributes and functions."""
+        nodes = source_flow.chain(self, expression)
+        return [FoundCall(self, node, self.resolve(node.func)) for node in nodes]
 
-    def _value_of(self, name: ast.Name) -> ast.expr | None:
-        """Return what was last assigned to a variable before this use, in its own scope or around it."""
-        scopes: list[ast.AST] = [self.scope(name), self.tree]
-        for scope in scopes:
-            before = [
-                (line, value)
-                for where, line, value in self._assigned.get(name.id, ())
-                if where is scope and line < name.lineno + (scope is not scopes[0])
-            ]
-            if before:
-                return max(before, key=lambda each: each[0])[1]
-        return None
+    def constant(self, expression: ast.expr | None) -> Any:
+        """Return the constant that an expression stands for, through variables; None where it is none."""
+        return source_flow.constant(self, expression)
 
-    def _returned(self, call: ast.Call) -> ast.expr | None:
-        if not isinstance(call.func, ast.Name) or call.func.id in self.aliases:
-            return None
-        function = self.functions.get(call.func.id)
-        returns = [
-            node.value
-            for node in (ast.walk(function) if function is not None else ())
-            if isinstance(node, ast.Return) and node.value is not None
-        ]
-        return returns[-1] if returns else None
+    def bases(self, node: ast.ClassDef) -> set[str]:
+        """Return the resolved names of a class's bases, and of theirs in the same file."""
+        names: set[str] = set()
+        queue = [node]
+        while queue:
+            for base in queue.pop().bases:
+                name = self.resolve(base)
+                if name not in names:
+                    names.add(name)
+                    queue += [self.classes[name]] if name in self.classes else []
+        return names
+
+    @functools.cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        """Classes by name."""
+        return {node.name: node for node in self._index.nodes(ast.ClassDef)}
+
+    @functools.cached_property
+    def trains(self) -> bool:
+        """Whether it calls what trains a model."""
+        return any(isinstance(call.node.func, ast.Attribute) for call in self.calls_of(*_TRAINS))
+
+    def repeats(self, node: ast.AST) -> bool:
+        """Tell whether a node is run again and again: in a loop, or in a function that a loop of the file calls."""
+        seen: set[str] = set()
+        queue = [node]
+        while queue:
+            here = queue.pop()
+            for around in self.inside(here):
+                if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+                    return True
+                if isinstance(around, _FUNCTIONS):
+                    if around.name not in seen:
+                        seen.add(around.name)
+                        queue += [call.node for call in self.calls_of(around.name) if _is_own(call.node.func)]
+                    break
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,16 +287,28 @@ class SourceTree:
     """All of the user's files that took part in the run."""
 
     files: tuple[SourceFile, ...]
+    ran: bool = True
+    """Whether they took part in a run: then it is known that they train, and what they leave open is measured."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether anything is trained with them, as far as can be known."""
+        return self.ran or any(file.trains for file in self.files)
 
     def calls(self, *names: str) -> Iterator[FoundCall]:
         """Yield the calls of these resolved names in all files."""
         for file in self.files:
             yield from file.calls(*names)
 
+    def calls_of(self, *methods: str) -> Iterator[FoundCall]:
+        """Yield the calls of these names, whatever stands before the last dot, in all files."""
+        for file in self.files:
+            yield from file.calls_of(*methods)
+
     def compile_calls(self) -> Iterator[FoundCall]:
         """Yield the calls of a model's `compile`: of a method of that name with an optimizer or a loss."""
-        for call in self.calls():
-            method = isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "compile"
+        for call in self.calls_of("compile"):
+            method = isinstance(call.node.func, ast.Attribute)
             said = call.node.args or call.keyword("optimizer") is not None or call.keyword("loss") is not None
             if method and said and call.name not in ("re.compile", "torch.compile"):
                 yield call
@@ -245,7 +329,19 @@ def _canonical(name: str) -> str:
         ("tensorflow.keras", "keras"),
         ("tensorflow.python.keras", "keras"),
         ("tensorflow.compat.v2", "tensorflow"),
+        ("tf_keras", "keras"),
     ):
         if name == prefix or name.startswith(prefix + "."):
             return short + name[len(prefix) :]
     return name
+
+
+def _is_own(function: ast.expr) -> bool:
+    """Tell whether a call is one of a plain function or of a method of `self`."""
+    if isinstance(function, ast.Attribute):
+        return isinstance(function.value, ast.Name) and function.value.id == "self"
+    return isinstance(function, ast.Name)
+
+
+def _position(node: ast.AST) -> tuple[int, int]:
+    return (node.lineno, node.col_offset)  # type: ignore[attr-defined]

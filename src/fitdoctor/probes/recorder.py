@@ -200,6 +200,19 @@ class Nowhere:
         """Drop it."""
 
 
+class OnlyAbout:
+    """A sink that hands on what is said about a run as a whole, and nothing more of what happens in it."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+        """Append rows of the tables that describe the run."""
+        about = {table: values for table, values in rows.items() if table in ("meta", "sources", "gaps")}
+        if about:
+            self._sink.write(about)
+
+
 class _Thinner:
     """Keeps every row at first, then joins more and more neighbours into one."""
 
@@ -249,4 +262,4 @@ def set_current(recorder: Recorder | None) -> None:
     _current = recorder
 
 
-__all__ = ["Nowhere", "Recorder", "Sink", "current", "set_current"]
+__all__ = ["Nowhere", "OnlyAbout", "Recorder", "Sink", "current", "set_current"]

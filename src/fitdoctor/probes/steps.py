@@ -318,6 +318,11 @@ class Tracker:
         rests.begin(call)
         return now + FORGOTTEN_NS
 
+    def ask(self, told: Callable[[ActiveCall], None]) -> None:
+        """Have somebody told after one of the next steps; called by the background thread, which asks again."""
+        self.on_step = told
+        self._attention_ns = 0
+
     def wake(self) -> None:
         """Watch for a while; called by the background thread."""
         self.rests.awake_until = self.rests.clock() + AWAKE_NS

@@ -243,15 +243,16 @@ def _finding(page: Page, number: int, finding: Finding, source_of: SourceOf | No
         page.paragraph((saving, "bold green"), indent=margin)
     page.paragraph(finding.cost.because, indent=margin)
     if finding.site:
-        _frame(page, finding.site, source_of, margin)
+        frame(page, finding.site, source_of, margin)
     if finding.fix:
         _fix(page, finding.fix, margin)
 
 
-def _frame(page: Page, site: Site, source_of: SourceOf | None, margin: int) -> None:
+def frame(page: Page, site: Site, source_of: SourceOf | None, margin: int, cell: int | None = None) -> None:
+    """Show a site: its place (in a notebook with the cell), and the lines around it where they are known."""
     inside = f", in {page.fit(site.symbol, _NAME_MOST)}" if site.symbol else ""
     page.blank()
-    page.paragraph((_where(page, site), "cyan"), (inside, "dim"), indent=margin)
+    page.paragraph((_where(page, site, cell), "cyan"), (inside, "dim"), indent=margin)
     lines = source_of(site) if source_of else None
     if not lines or not 1 <= site.line <= len(lines):
         return
@@ -272,12 +273,12 @@ def _frame(page: Page, site: Site, source_of: SourceOf | None, margin: int) -> N
         page.line((gutter, "red" if marked else "dim"), (code, "bold" if marked else "dim"))
 
 
-def _where(page: Page, site: Site) -> str:
+def _where(page: Page, site: Site, cell: int | None = None) -> str:
     """Show a path below the working folder the way the user would type it."""
     path = site.path
     with contextlib.suppress(OSError):  # the working folder may be gone
         path = path.removeprefix(os.path.join(os.getcwd(), ""))
-    return f"{page.tail(path, _NAME_MOST)}:{site.line}"
+    return f"{page.tail(path, _NAME_MOST)}:{'' if cell is None else f'cell {cell}:'}{site.line}"
 
 
 def _fix(page: Page, fix: Fix, margin: int) -> None:

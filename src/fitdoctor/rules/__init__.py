@@ -6,6 +6,7 @@ A rule is a module `rules/<family>/<rule>.py` with three functions; its docstrin
     measure(<facts by type>) -> list[Cost] | Clear | Absent  what it costs this run (a defect without a cost: Suspect)
     fix(cost: Cost, source: SourceTree | None) -> Fix | None what to do about it
 
+What the pattern may cost, in the words of `fitdoctor check`, is its `SUSPICION`: "may ...", one line.
 A cause that no pattern in the source gives away also has `place(source)`: where the edit would go, once measured.
 
 `measure` gets the facts its signature names.  A fact that cannot be established makes the outcome `Unknown`.
@@ -66,6 +67,8 @@ class Rule:
     fix: Callable[..., Fix | None]
     place: Callable[[Any], Iterator[Site]] | None = None
     """Where the edit would go, for causes that no pattern in the source gives away."""
+    suspicion: str = ""
+    """What the pattern may cost, where nobody has measured it."""
 
 
 @functools.cache
@@ -100,4 +103,5 @@ def _rule(family: str, name: str) -> Rule:
         place=getattr(module, "place", None),
         measure=module.measure,
         fix=module.fix,
+        suspicion=getattr(module, "SUSPICION", ""),
     )

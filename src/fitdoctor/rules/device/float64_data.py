@@ -45,6 +45,9 @@ EXPERIMENT = "single precision"
 _SETTERS = frozenset({"set_floatx", "set_dtype_policy", "set_global_policy"})
 
 
+SUSPICION = "may make every step compute in double precision, at half the speed or less"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find double precision set for all layers."""
     return (call.site for call in _set(source))
@@ -52,12 +55,8 @@ def locate(source: SourceTree) -> Iterator[Site]:
 
 def _set(source: SourceTree) -> Iterator[FoundCall]:
     for file in source.files:
-        for call in file.calls():
-            function = call.node.func
-            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if name in _SETTERS and any(
-                isinstance(given, ast.Constant) and given.value == "float64" for given in call.node.args
-            ):
+        for call in file.calls_of(*_SETTERS):
+            if any(isinstance(given, ast.Constant) and given.value == "float64" for given in call.node.args):
                 yield call
 
 

@@ -52,6 +52,9 @@ TRIAL = "recurrent kernel"
 _WANTED = {"activation": ("tanh",), "recurrent_activation": ("sigmoid",), "unroll": (False,), "use_bias": (True,)}
 
 
+SUSPICION = "may keep this layer off the fused kernel of a GPU: these arguments need the generic loop"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find LSTM and GRU layers whose arguments keep them from it."""
     for call in source.calls("keras.layers.LSTM", "keras.layers.GRU"):

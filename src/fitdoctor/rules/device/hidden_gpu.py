@@ -38,10 +38,14 @@ from fitdoctor.facts.training import Training
 from fitdoctor.model import Cost, Fix, Gap, Site
 from fitdoctor.rules import Absent, Clear, Suspect, Verdict
 
+_TRAINS = frozenset({"fit", "compile", "train_on_batch", "apply_gradients"})
 _NONE = frozenset({"", "-1", "NoDevFiles"})
 _SCOPES = frozenset({"tensorflow.device", "keras.device", "jax.default_device"})
 _VISIBLE = frozenset({"tensorflow.config.set_visible_devices", "tensorflow.config.experimental.set_visible_devices"})
 _UNMEASURED = "what the GPU would save was not measured"
+
+
+SUSPICION = "may hide the GPU of the machine from the training"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
@@ -50,16 +54,28 @@ def locate(source: SourceTree) -> Iterator[Site]:
 
 
 def _hiding(source: SourceTree) -> list[Site]:
-    found = [call.site for call in source.calls() if _hides(call)]
+    found = [call.site for call in source.calls(*_VISIBLE, "jax.config.update") if _hides(call)]
     found += [
-        file.site(node) for file in source.files for node in ast.walk(file.tree) if _hides_by_variable(file, node)
+        file.site(node)
+        for file in source.files
+        if "environ" in file.text
+        for node in file.nodes(ast.Assign)
+        if _hides_by_variable(file, node) and (source.trains or isinstance(file.scope(node), ast.Module))
     ]
     return sorted(found, key=lambda site: site.line)
 
 
 def _placing(source: SourceTree) -> list[Site]:
-    calls = (call for call in source.calls(*_SCOPES) if call.node.args)
+    calls = (call for call in source.calls(*_SCOPES) if call.node.args and (source.ran or _holds_training(call)))
     return [call.site for call in calls if "cpu" in (_text(call.node.args[0]) or "").lower()]
+
+
+def _holds_training(call: FoundCall) -> bool:
+    """Tell whether what is placed makes or trains a model; to prepare data on the CPU is right."""
+    around = call.file.parents.get(call.file.parents[call.node])
+    body = around.body if isinstance(around, ast.With) else []
+    inside = (getattr(node.func, "attr", "") for each in body for node in ast.walk(each) if isinstance(node, ast.Call))
+    return not _TRAINS.isdisjoint(inside)
 
 
 def _hides(call: FoundCall) -> bool:

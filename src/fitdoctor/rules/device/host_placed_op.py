@@ -60,19 +60,22 @@ _CALLBACKS = frozenset(
     {"tensorflow.numpy_function", "tensorflow.py_function", "jax.pure_callback", "jax.experimental.io_callback"}
 )
 _FRAMEWORKS = ("torch.", "tensorflow.", "jax.", "keras.")
-_SHAPES = frozenset({"shape", "ndim", "dtype"})
+_SHAPES = frozenset({"shape", "ndim", "dtype", "rank", "len", "int_shape", "get_shape", "isinstance"})
+
+
+SUSPICION = "may send every batch through Python on the host in the middle of the model"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find NumPy on the inputs of a layer's `call`, and functions that run Python in a graph."""
     for file in source.files:
-        for node in ast.walk(file.tree):
-            if isinstance(node, ast.ClassDef) and any(_is_layer(file, base) for base in node.bases):
+        if "def call(" not in file.text or not any(
+            word in file.text for word in ("numpy", "np.", "callback", "py_func")
+        ):
+            continue
+        for node in file.nodes(ast.ClassDef):
+            if any(name.split(".")[-1] in ("Layer", "Model") for name in file.bases(node)):
                 yield from _in_class(file, node)
-
-
-def _is_layer(file: SourceFile, base: ast.expr) -> bool:
-    return file.resolve(base).split(".")[-1] in ("Layer", "Model")
 
 
 def _in_class(file: SourceFile, node: ast.ClassDef) -> Iterator[Site]:
@@ -130,6 +133,8 @@ def _works_on(file: SourceFile, node: ast.AST, names: set[str], arrays: set[str]
 def _uses(node: ast.AST, names: set[str]) -> bool:
     """Tell whether an expression reads the values of these names, not only their shapes."""
     if isinstance(node, ast.Attribute) and node.attr in _SHAPES:
+        return False
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _SHAPES:
         return False
     if isinstance(node, ast.Name):
         return node.id in names

@@ -58,6 +58,9 @@ _SETTERS = (
 _OF_THE_HOST = frozenset({"os.cpu_count", "multiprocessing.cpu_count", "psutil.cpu_count"})
 
 
+SUSPICION = "may start more threads than the process has cores: a quota or an affinity is not asked"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find pools that are sized by the machine's cores, whatever the process may use of them."""
     for call in source.calls(*_SETTERS):

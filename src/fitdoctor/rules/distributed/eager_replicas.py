@@ -48,11 +48,18 @@ from fitdoctor.rules import Absent, Clear, Verdict
 TRIAL = "compiled"
 
 
+SUSPICION = "may run the replicas op by op, one after the other: nothing compiles the function around it"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
-    """Find calls of a strategy's `run` in functions that nothing compiles."""
+    """Find calls of a strategy's `run` that are made again and again, in functions that nothing compiles."""
     for file in source.files:
-        for call in file.calls():
-            if _runs_replicas(file, call) and not file.is_compiled(call.node):
+        for call in file.calls_of("run"):
+            given = call.argument(0, "fn")
+            compiled = isinstance(given, ast.Name) and given.id in file.compiled_functions
+            if not _runs_replicas(file, call) or file.is_compiled(call.node) or compiled:
+                continue
+            if file.repeats(call.node):
                 yield call.site
 
 

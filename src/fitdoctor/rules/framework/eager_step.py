@@ -38,7 +38,7 @@ from fitdoctor import units
 from fitdoctor.edits import Arguments, Decorate, Edit, Remove
 from fitdoctor.facts import spots
 from fitdoctor.facts.rewrites import believed
-from fitdoctor.facts.source_tree import FoundCall, SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -47,15 +47,38 @@ from fitdoctor.rules import Absent, Clear, Verdict
 
 TRIAL = "compiled"
 _SWITCH = ("tensorflow.config.run_functions_eagerly", "tensorflow.config.experimental_run_functions_eagerly")
+_UPDATES = ("apply", "apply_gradients", "assign_sub", "minimize", "stateless_apply")
 _BY_KERAS = frozenset({"train_step", "compute_loss", "call"})
 """Methods that Keras compiles by itself."""
 
 
+SUSPICION = "may run every step op by op instead of as one compiled function"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find the switches, and gradient tapes in functions that nothing compiles."""
-    for call in source.calls():
-        if _switches(call) or _eager_tape(call):
-            yield call.site
+    for file in source.files:
+        found = [call for call in file.calls_of("compile") if _switches(call)]
+        found += [call for call in file.calls(*_SWITCH) if _switches(call) and (source.ran or _is_meant(file, call))]
+        found += [
+            call
+            for call in file.calls("tensorflow.GradientTape")
+            if _eager_tape(call) and (source.ran or (_applies(file, call) and file.repeats(call.node)))
+        ]
+        yield from (call.site for call in sorted(found, key=lambda call: call.node.lineno))
+
+
+def _is_meant(file: SourceFile, call: FoundCall) -> bool:
+    """Tell whether a switch is thrown for a training: by the whole script, or where one is; not as an option."""
+    optional = any(isinstance(each, ast.If) for each in file.inside(call.node))
+    main = isinstance(file.scope(call.node), ast.Module)
+    return main or (file.trains and not optional)
+
+
+def _applies(file: SourceFile, tape: FoundCall) -> bool:
+    """Tell whether the function around a gradient tape also updates weights."""
+    here = file.scope(tape.node)
+    return any(file.scope(call.node) is here for call in file.calls_of(*_UPDATES))
 
 
 def _switches(call: FoundCall) -> bool:

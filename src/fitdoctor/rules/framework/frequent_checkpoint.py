@@ -39,16 +39,21 @@ from fitdoctor.facts.training import Training
 from fitdoctor.model import Change, Cost, Fix, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
+_OFTEN = 1000
+"""Batches; between checkpoints that are further apart, hardly any training waits for them."""
 _SAVERS = ("ModelCheckpoint", "BackupAndRestore")
 RARER = 10
 """What is judged is saving this many times less often: nobody wants no checkpoint at all."""
 
 
+SUSPICION = "may make the training wait for a checkpoint every few batches"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find checkpoints every so many batches."""
     for call in _savers(source):
-        often = call.keyword("save_freq")
-        if isinstance(often, ast.Constant) and isinstance(often.value, int):
+        often = call.file.constant(call.keyword("save_freq"))
+        if isinstance(often, int) and often <= _OFTEN:
             yield call.site
 
 
@@ -58,7 +63,7 @@ def place(source: SourceTree) -> Iterator[Site]:
 
 
 def _savers(source: SourceTree) -> Iterator[FoundCall]:
-    return (call for call in source.calls() if call.name.rpartition(".")[2] in _SAVERS)
+    return source.calls_of(*_SAVERS)
 
 
 def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> Verdict:

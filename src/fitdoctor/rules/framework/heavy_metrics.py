@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from fitdoctor import units
 from fitdoctor.facts.rewrites import believed
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -43,15 +43,51 @@ EXPERIMENT = "metrics off"
 
 _MANY = 1000
 """So many thresholds make a metric suspicious."""
+_OF_AUC = 200
+"""Those of an AUC that is not told otherwise."""
+_OF_EACH, _TOGETHER = 100, 3
+"""And so many metrics with so many thresholds each."""
+
+
+SUSPICION = "may take a visible part of every step: these metrics have very many thresholds"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
-    """Find metrics with very many thresholds."""
+    """Find metrics with very many thresholds, and lists of metrics that have many together."""
     for file in source.files:
-        for call in file.calls():
-            value = call.keyword("num_thresholds")
-            if isinstance(value, ast.Constant) and isinstance(value.value, int) and value.value >= _MANY:
+        for call in file.calls_with("num_thresholds"):
+            value = file.constant(call.keyword("num_thresholds"))
+            if isinstance(value, int) and value >= _MANY:
                 yield call.site
+    for call in source.compile_calls():
+        metrics = call.keyword("metrics")
+        given = metrics.elts if isinstance(metrics, (ast.List, ast.Tuple)) else []
+        many = [each for each in given if _thresholds(call.file, each) >= _OF_EACH]
+        if metrics is not None and len(many) >= _TOGETHER:
+            yield call.file.site(metrics)
+
+
+def _thresholds(file: SourceFile, metric: ast.expr) -> int:
+    """Return how many thresholds a metric is given, as far as the source says."""
+    for each in metric.keywords if isinstance(metric, ast.Call) else ():
+        if each.arg == "num_thresholds":
+            number = file.constant(each.value)
+            return number if isinstance(number, int) else 0
+        if each.arg == "thresholds":
+            return _length(file, each.value)
+    automatic = isinstance(metric, ast.Call) and file.resolve(metric.func) == "keras.metrics.AUC"
+    return _OF_AUC if automatic else 0
+
+
+def _length(file: SourceFile, given: ast.expr) -> int:
+    """Return the length of a list that is written out, or made from a number of values."""
+    if isinstance(given, ast.Name):
+        values = [each.value for each in file.assigned.get(given.id, ())]
+        return _length(file, values[0]) if len(values) == 1 and not isinstance(values[0], ast.Name) else 0
+    if isinstance(given, (ast.List, ast.Tuple)):
+        return len(given.elts)
+    counts = [each.value for each in ast.walk(given) if isinstance(each, ast.Constant) and type(each.value) is int]
+    return max(counts, default=0)
 
 
 def place(source: SourceTree) -> Iterator[Site]:

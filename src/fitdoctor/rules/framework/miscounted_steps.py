@@ -48,11 +48,13 @@ from fitdoctor.facts.training import Training
 from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
+SUSPICION = "may go over the data many times in each epoch: the steps are counted in samples"
+
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find a `fit` whose steps are the length of the very array that feeds its data, or a number of samples."""
     for file in source.files:
-        for call in file.calls():
+        for call in file.calls_with("steps_per_epoch"):
             steps = call.keyword("steps_per_epoch")
             method = call.node.func.attr if isinstance(call.node.func, ast.Attribute) else ""
             if steps is not None and method == "fit" and _counts_samples(file, call, steps):

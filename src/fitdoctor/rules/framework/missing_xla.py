@@ -32,8 +32,9 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.edits import Arguments
 from fitdoctor.facts import spots
+from fitdoctor.facts.mapped import method
 from fitdoctor.facts.rewrites import believed
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -43,12 +44,24 @@ from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 EXPERIMENT = "jit_compile"
 
 
+SUSPICION = "may train slower than it could: XLA is turned off"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find the calls of `compile` that turn it off; leaving it to Keras is no suspicion."""
     for call in source.compile_calls():
         value = call.keyword("jit_compile")
-        if isinstance(value, ast.Constant) and value.value is False:
+        if isinstance(value, ast.Constant) and value.value is False and (source.ran or _is_trained(call)):
             yield call.site
+
+
+def _is_trained(call: FoundCall) -> bool:
+    """Tell whether the model is given to `fit` where it is compiled, or may be elsewhere; not if it is only asked."""
+    here = call.file.scope(call.node)
+    asked = {
+        method(each) for each in call.file.calls_of("fit", "predict", "evaluate") if call.file.scope(each.node) is here
+    }
+    return "fit" in asked or (not asked and call.file.trains)
 
 
 def place(source: SourceTree) -> Iterator[Site]:

@@ -55,16 +55,31 @@ _TITLES = {
 }
 
 
+SUSPICION = "may pay the fixed cost of a whole call in every turn of the training loop"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find `predict` and `evaluate` in the very loop that trains, or in a function that this loop calls."""
     for file in source.files:
-        found = [node for loop in _training_loops(file) for node in _reached(file, loop) if _method(node) in _CALLS]
+        if not any(file.calls_of(*_CALLS)):
+            continue
+        loops = [loop for loop in _training_loops(file) if source.ran or _makes_steps(file, loop)]
+        found = [node for loop in loops for node in _reached(file, loop) if _method(node) in _CALLS]
         yield from (file.site(node) for node in sorted(found, key=lambda node: node.lineno))
 
 
+def _makes_steps(file: SourceFile, loop: ast.For | ast.While) -> bool:
+    """Tell whether a turn of a loop is a step or one epoch, not a whole training (as for each fold of the data)."""
+    trains = [node for node in _reached(file, loop) if _method(node) in _TRAINS]
+    return any(
+        _method(node) != "fit" or any(each.arg == "epochs" and file.constant(each.value) == 1 for each in node.keywords)
+        for node in trains
+    )
+
+
 def _training_loops(file: SourceFile) -> Iterator[ast.For | ast.While]:
-    for loop in ast.walk(file.tree):
-        if isinstance(loop, (ast.For, ast.While)) and any(_method(node) in _TRAINS for node in _reached(file, loop)):
+    for loop in file.loops:
+        if any(_method(node) in _TRAINS for node in _reached(file, loop)):
             yield loop
 
 

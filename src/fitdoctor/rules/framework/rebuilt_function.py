@@ -58,14 +58,19 @@ _LOOPS = (ast.For, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+SUSPICION = "may trace and compile again in every turn: what is compiled is made inside the loop"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find what makes a compiled function in a loop, and `compile`; not of a model that the loop makes too."""
-    for file in source.files:
+    for file in source.files if source.trains else ():
         found = [*_made_in_loops(file), *_decorated_in_loops(file)]
         yield from sorted(found, key=lambda site: site.line)
     for call in source.compile_calls():
         loop = _loop(call.file, call.node)
-        receiver = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+        receiver = call.node.func
+        while isinstance(receiver, ast.Attribute):
+            receiver = receiver.value
         if loop is not None and not (isinstance(receiver, ast.Name) and receiver.id in _assigned(loop)):
             yield call.site
 

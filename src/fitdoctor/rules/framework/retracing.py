@@ -50,18 +50,22 @@ from fitdoctor.rules import Absent, Clear, Verdict
 from fitdoctor.rules.compiled_again import cost_of, told
 
 _BY_VALUE = ("value", "object", "structure")
+_OF_NUMBERS = frozenset({"abs", "float", "int", "max", "min", "pow", "round"})
 _COUNTERS = ("range", "enumerate")
+
+
+SUSPICION = "may trace again in every turn: a Python number that changes is given to a tf.function"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find calls of a `tf.function` that are given the counter of the loop they stand in."""
     for file in source.files:
         decorated = {name for name, node in file.functions.items() if _traced_by_value(file, node)}
-        for call in file.calls():
-            if isinstance(call.node.func, ast.Name) and call.node.func.id in decorated:
-                counters = {name for loop in file.inside(call.node) for name in _counters(loop)}
+        for call in file.calls_of(*decorated):
+            if isinstance(call.node.func, ast.Name):
+                counters = {name for loop in file.inside(call.node) for name in _counters(file, loop)}
                 given = [*call.node.args, *(each.value for each in call.node.keywords)]
-                if any(isinstance(each, ast.Name) and each.id in counters for each in given):
+                if any(_is_counted(each, counters) for each in given):
                     yield call.site
 
 
@@ -74,8 +78,38 @@ def _traced_by_value(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunc
     return False
 
 
-def _counters(loop: ast.AST) -> list[str]:
-    """Return the names that hold plain numbers in a loop."""
+def _is_counted(given: ast.expr, counters: set[str]) -> bool:
+    """Tell whether an expression is a plain number that differs from turn to turn: made of a counter and numbers."""
+    parts = list(ast.walk(given))
+    names = {each.id for each in parts if isinstance(each, ast.Name)}
+    numbers = all(isinstance(each.value, (int, float)) for each in parts if isinstance(each, ast.Constant))
+    allowed = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Call, ast.operator, ast.unaryop, ast.Load)
+    return (
+        bool(names & counters)
+        and names <= counters | _OF_NUMBERS
+        and numbers
+        and not any(not isinstance(each, allowed) for each in parts)
+    )
+
+
+def _counters(file: SourceFile, loop: ast.AST) -> list[str]:
+    """Return the names that hold plain numbers in a loop: its counter, and what it adds to in every turn."""
+    if not isinstance(loop, (ast.For, ast.While)):
+        return []
+    added = [
+        each.target.id for each in loop.body if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)
+    ]
+    return [*_turns(loop), *(name for name in added if _starts_as_number(file, name))]
+
+
+def _starts_as_number(file: SourceFile, name: str) -> bool:
+    values = [each.value for each in file.assigned.get(name, ())]
+    return bool(values) and all(
+        isinstance(each, ast.Constant) and isinstance(each.value, (int, float)) for each in values
+    )
+
+
+def _turns(loop: ast.For | ast.While) -> list[str]:
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
         return []
     made = loop.iter.func.id if isinstance(loop.iter.func, ast.Name) else ""

@@ -36,17 +36,29 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.facts import batch_curve
 from fitdoctor.facts.batch_curve import fewer_steps
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Cost, Fix, Site
 from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
+SUSPICION = "may do in several small steps what one larger batch does in one"
+
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find optimizers that are told to accumulate."""
-    return (call.site for call in source.calls() if call.keyword("gradient_accumulation_steps") is not None)
+    for file in source.files if source.trains else ():
+        for call in file.calls_with("gradient_accumulation_steps"):
+            several = file.constant(call.keyword("gradient_accumulation_steps"))
+            if source.ran or (isinstance(several, int) and several > 1 and _is_compiled_in(call)):
+                yield call.site
+
+
+def _is_compiled_in(call: FoundCall) -> bool:
+    """Tell whether the function that makes an optimizer also compiles a model."""
+    here = call.file.scope(call.node)
+    return any(call.file.scope(each.node) is here for each in SourceTree((call.file,)).compile_calls())
 
 
 def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:

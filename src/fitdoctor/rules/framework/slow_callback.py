@@ -51,16 +51,18 @@ _HEAVY = frozenset(
 )
 
 
+SUSPICION = "may hold up the training in every batch: this hook does heavy work"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
-    """Find per-batch hooks that predict, save, copy weights or draw."""
+    """Find per-batch hooks that run the model, save, copy weights or draw."""
     for file in source.files:
-        for node in ast.walk(file.tree):
-            if isinstance(node, ast.ClassDef) and any(_is_callback(file, base) for base in node.bases):
+        for node in file.nodes(ast.ClassDef):
+            if any(_is_callback(name) for name in file.bases(node)):
                 yield from _heavy_hooks(file, node)
 
 
-def _is_callback(file: SourceFile, base: ast.expr) -> bool:
-    name = file.resolve(base)
+def _is_callback(name: str) -> bool:
     return name.startswith("keras.callbacks.") or name.endswith("Callback")
 
 
@@ -68,8 +70,14 @@ def _heavy_hooks(file: SourceFile, node: ast.ClassDef) -> Iterator[Site]:
     for method in node.body:
         if isinstance(method, ast.FunctionDef) and method.name in _BATCH_HOOKS:
             for inner in ast.walk(method):
-                if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _HEAVY:
+                called = inner.func if isinstance(inner, ast.Call) else None
+                runs = isinstance(called, ast.Attribute) and called.attr == "model" and _is_self(called.value)
+                if isinstance(called, ast.Attribute) and (called.attr in _HEAVY or runs):
                     yield file.site(inner, f"{node.name}.{method.name}")
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> Verdict:

@@ -50,11 +50,18 @@ _SWITCH = "tensorflow.config.experimental.enable_op_determinism"
 _VARIABLE = "TF_DETERMINISTIC_OPS"
 
 
+SUSPICION = "may make the ops and the input of every step take turns"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find the switch, and the environment variable that does the same."""
     for file in source.files:
         yield from (call.site for call in file.calls(_SWITCH))
-        yield from (file.site(node) for node in ast.walk(file.tree) if _sets_variable(file, node))
+        yield from (file.site(node) for node in _assignments(file) if _sets_variable(file, node))
+
+
+def _assignments(file: SourceFile) -> list[ast.Assign]:
+    return file.nodes(ast.Assign) if _VARIABLE in file.text else []
 
 
 def _sets_variable(file: SourceFile, node: ast.AST) -> bool:

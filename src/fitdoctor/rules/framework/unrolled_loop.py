@@ -59,11 +59,16 @@ FEW = 16
 """A loop that says it has fewer turns than this is as well unrolled."""
 
 
+SUSPICION = "may be unrolled into a huge graph that takes long to trace and compile"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find loops over a range in what is compiled, unless every turn takes another layer."""
     for file in source.files:
-        for node in ast.walk(file.tree):
-            if isinstance(node, ast.For) and _ranges(node) and _is_compiled(file, node) and not _takes_parts(node):
+        for node in file.nodes(ast.For):
+            if not _ranges(node) or not _is_compiled(file, node) or _takes_parts(node):
+                continue
+            if source.ran or (_is_long(file, node) and _is_of_a_model(file, node)):
                 yield file.site(node)
 
 
@@ -75,6 +80,26 @@ def _ranges(loop: ast.For) -> bool:
     said = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, int)]
     works = any(isinstance(node, ast.Call) for each in loop.body for node in ast.walk(each))
     return works and (len(said) < len(call.args) or len(range(*said)) >= FEW)
+
+
+def _is_long(file: SourceFile, loop: ast.For) -> bool:
+    """Tell whether the source says that there are many turns: a number, or the length of an axis."""
+    given = loop.iter.args if isinstance(loop.iter, ast.Call) else []
+    said = [file.constant(each) for each in given]
+    if said and all(isinstance(each, int) for each in said):
+        return len(range(*said)) >= FEW
+    end = given[min(1, len(given) - 1)] if given else None
+    if not (isinstance(end, ast.Subscript) and isinstance(end.value, ast.Attribute) and end.value.attr == "shape"):
+        return False
+    made = file.chain(end.value.value)
+    return not (made and made[-1].name.endswith("numpy"))  # an array, not a tensor
+
+
+def _is_of_a_model(file: SourceFile, node: ast.AST) -> bool:
+    """Tell whether it is compiled by name only, and then in a class that Keras compiles."""
+    around = next((each for each in file.inside(node) if isinstance(each, ast.ClassDef)), None)
+    bases = file.bases(around) if around is not None else set()
+    return file.is_compiled(node) or any(name.endswith(("Layer", "Model", "Cell")) for name in bases)
 
 
 def _is_compiled(file: SourceFile, node: ast.AST) -> bool:

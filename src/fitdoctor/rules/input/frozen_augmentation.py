@@ -36,7 +36,7 @@ from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import rows
 from fitdoctor.facts.input_pipeline import InputPipeline, Operator
-from fitdoctor.facts.mapped import called_in, method, upstream
+from fitdoctor.facts.mapped import called_in, upstream
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -50,13 +50,14 @@ _RANDOM = (
 )  # fmt: skip
 
 
+SUSPICION = 'may give every epoch the same "random" data: the cache keeps what was drawn once'
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find caches of what a map with random numbers gives."""
     for file in source.files:
-        for call in file.calls():
-            if method(call) == "cache" and any(
-                name.startswith(_RANDOM) for before in upstream(file, call) for name in called_in(file, before)
-            ):
+        for call in file.calls_of("cache"):
+            if any(name.startswith(_RANDOM) for before in upstream(file, call) for name in called_in(file, before)):
                 yield call.site
 
 

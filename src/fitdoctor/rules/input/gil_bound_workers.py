@@ -46,7 +46,9 @@ from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import spots
 from fitdoctor.facts.loader import WAITS, Loader
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_datasets import keras_datasets, makes_batches
+from fitdoctor.facts.source_loops import calculates, loops_in
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -57,14 +59,27 @@ EXPERIMENT = "worker processes"
 TRIED = (2, 3, 4, 5, 6, 7, 8)
 
 
+SUSPICION = "may gain nothing from its workers: they are threads, and their Python takes turns"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find calls that ask for several workers and not for processes."""
     for file in source.files:
-        for call in file.calls():
-            workers = call.keyword("workers")
-            several = isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 1
-            if several and call.keyword("use_multiprocessing") is None:
+        for call in file.calls_with("workers"):
+            workers = file.constant(call.keyword("workers"))
+            several = isinstance(workers, int) and workers > 1
+            if several and call.keyword("use_multiprocessing") is None and (source.ran or _computes(call)):
                 yield call.site
+
+
+def _computes(call: FoundCall) -> bool:
+    """Tell whether the workers are those of a class of the file that goes over its items in Python."""
+    file = call.file
+    own = (each for each in file.inside(call.node) if isinstance(each, ast.ClassDef))
+    node = file.classes.get(call.name) or next(own, None)
+    return node in keras_datasets(file) and any(
+        calculates(file, loop) for function in makes_batches(file, [node]) for loop in loops_in(function)
+    )
 
 
 def measure(training: Training, loader: Loader, trials: Trials, model: StepModel) -> Verdict:

@@ -52,6 +52,7 @@ from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.loader import Loader
 from fitdoctor.facts.rewrites import believed
+from fitdoctor.facts.source_datasets import keras_datasets, works
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -64,24 +65,30 @@ EXPERIMENT = "more workers"
 TRIED = (2, 4, 8)
 _ENOUGH = 0.95
 """Of what the best number of workers saves, fewer of them, or threads, must save this share to be proposed."""
-_BASES = ("keras.utils.PyDataset", "keras.utils.Sequence", "tensorflow.keras.utils.Sequence")
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+
+
+SUSPICION = "may let the step wait for every batch: one worker reads or computes it when it is asked for"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find datasets whose class never speaks of workers, and loaders that are given none."""
     for file in source.files:
-        for node in ast.walk(file.tree):
-            if (
-                isinstance(node, ast.Call)
-                and file.resolve(node.func) in _LOADERS
-                and not any(each.arg in ("num_workers", None) for each in node.keywords)
-            ):
-                yield file.site(node, "DataLoader")
-            if isinstance(node, ast.ClassDef) and any(file.resolve(base) in _BASES for base in node.bases):
-                named = any(isinstance(each, ast.keyword) and each.arg == "workers" for each in ast.walk(file.tree))
-                if not named:
-                    yield file.site(_constructor(node) or node, node.name)
+        for call in file.calls(*_LOADERS):
+            named = any(each.arg in ("num_workers", None) for each in call.node.keywords)
+            if not named and (source.ran or _loads(call)):
+                yield file.site(call.node, "DataLoader")
+        for node in keras_datasets(file) if not any(file.calls_with("workers")) else ():
+            if source.ran or works(file, node):
+                yield file.site(_constructor(node) or node, node.name)
+
+
+def _loads(call: FoundCall) -> bool:
+    """Tell whether the dataset of a loader is of a class of the file that does more than look into memory."""
+    given = call.argument(0, "dataset")
+    made = call.file.chain(given) if given is not None else []
+    node = call.file.classes.get(made[0].name) if made else None
+    return node is not None and works(call.file, node)
 
 
 def _constructor(node: ast.ClassDef) -> ast.Call | None:
@@ -205,12 +212,7 @@ def _edits(call: FoundCall | None, **give: str) -> tuple[Arguments, ...]:
 
 def _made(source: SourceTree) -> FoundCall | None:
     """Return the one call that can give a dataset its workers: of its base class's constructor, else of its own."""
-    found = [
-        (file, node)
-        for file in source.files
-        for node in ast.walk(file.tree)
-        if isinstance(node, ast.ClassDef) and any(file.resolve(base) in _BASES for base in node.bases)
-    ]
+    found = [(file, node) for file in source.files for node in keras_datasets(file)]
     if len(found) != 1:
         return None
     file, node = found[0]

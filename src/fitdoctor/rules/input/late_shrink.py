@@ -56,13 +56,18 @@ _SHRINKS = ("resize", "resize_with_pad", "resize_with_crop_or_pad", "random_crop
             "central_crop", "crop_to_bounding_box")  # fmt: skip
 
 
+SUSPICION = "may work on far more pixels than the model sees: pictures are shrunk last"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find resizes and crops that follow pixel work, in functions that decode."""
     for file in source.files:
+        if "decode_" not in file.text or not any(_of_images(call) for call in file.calls_of(*_SHRINKS)):
+            continue
+        calls = list(file.calls())
         for function in file.functions.values():
-            calls = [call for call in file.calls() if function in file.inside(call.node)]
             decoded = worked = False
-            for call in calls:
+            for call in (each for each in calls if function in file.inside(each.node)):
                 name = call.name.rpartition(".")[2]
                 decoded = decoded or name.startswith("decode_")
                 if worked and _of_images(call) and name in _SHRINKS:

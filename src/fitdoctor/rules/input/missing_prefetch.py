@@ -80,12 +80,15 @@ REWRITE = "rewrite: missing-prefetch [the next batch is prepared meanwhile]"
 _SWITCHES = frozenset({"inject_prefetch", "apply_default_optimizations"})
 
 
+SUSPICION = "may make input and compute take turns: no prefetch, and TensorFlow is told to add none"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find datasets given to `fit` without a prefetch, in files that turn TensorFlow's own repair off."""
     for file in source.files:
         if not _repair_off(file):
             continue
-        for call in file.calls():
+        for call in file.calls_of("fit"):
             data = call.argument(0, "x") if _is_fit(call) else None
             chain = file.chain(data) if data is not None else []
             last = next((each for each in reversed(chain) if _method(each) != "with_options"), None)
@@ -108,8 +111,10 @@ def _from_tf_data(chain: list[FoundCall]) -> bool:
 
 
 def _repair_off(file: SourceFile) -> bool:
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is False:
+    if not any(word in file.text for word in (*_SWITCHES, "autotune.enabled")):
+        return False
+    for node in file.nodes(ast.Assign):
+        if isinstance(node.value, ast.Constant) and node.value.value is False:
             for target in node.targets:
                 if isinstance(target, ast.Attribute) and (
                     target.attr in _SWITCHES or ast.unparse(target).endswith("autotune.enabled")

@@ -56,11 +56,14 @@ EXPERIMENT = "a shuffle that is filled sooner"
 _WORK = ("read_file", "decode_jpeg", "decode_png", "decode_image", "decode_wav", "numpy_function", "py_function")
 
 
+SUSPICION = "may pause every epoch while the buffer fills with elements that are read or decoded already"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find shuffles of what a map has read or decoded, with no cache in between."""
     for file in source.files:
-        for call in file.calls():
-            if method(call) == "shuffle" and _of_work(file, upstream(file, call)):
+        for call in file.calls_of("shuffle"):
+            if _of_work(file, upstream(file, call)):
                 yield call.site
 
 

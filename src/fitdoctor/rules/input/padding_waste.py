@@ -50,15 +50,21 @@ from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "batches of like lengths"
 _PADS = ("pad_sequences", "padded_batch", "pad_sequence", "to_tensor")
+_SHORT = 32
+"""Positions; so few are computed at once."""
 _BUCKETS = ("bucket_by_sequence_length",)
+
+
+SUSPICION = "may compute mostly on padding: all sequences are brought to one length"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find what brings all sequences to one length, in files that put no sequences of like length together."""
     for file in source.files:
-        calls = list(file.calls())
-        if not any(method(call) in _BUCKETS for call in calls):
-            yield from (call.site for call in calls if _to_one_length(call))
+        if source.trains and not any(file.calls_of(*_BUCKETS)):
+            found = [*file.calls_of("pad_sequences"), *file.calls_of("TextVectorization"), *file.calls_with("padding")]
+            sites = {call.site for call in found if _to_one_length(call)}
+            yield from sorted(sites, key=lambda site: site.line)
 
 
 def place(source: SourceTree) -> Iterator[Site]:
@@ -71,8 +77,11 @@ def place(source: SourceTree) -> Iterator[Site]:
 def _to_one_length(call: FoundCall) -> bool:
     padding = call.keyword("padding")
     longest = isinstance(padding, ast.Constant) and padding.value == "max_length"
-    vectorised = method(call) == "TextVectorization" and call.keyword("output_sequence_length") is not None
-    return method(call) == "pad_sequences" or longest or vectorised
+    length = call.keyword("output_sequence_length" if method(call) == "TextVectorization" else "maxlen")
+    said = call.file.constant(length)
+    if isinstance(said, int) and said < _SHORT:
+        return False
+    return method(call) == "pad_sequences" or longest or (method(call) == "TextVectorization" and length is not None)
 
 
 def _pads(call: FoundCall) -> bool:

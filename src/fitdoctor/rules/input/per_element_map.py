@@ -42,8 +42,9 @@ from fitdoctor import units
 from fitdoctor.edits import Edit, Swap, Wrap
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
+from fitdoctor.facts.mapped import calls_in, functions, method, upstream
 from fitdoctor.facts.rewrites import best, gains
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Cost, Fix, Site
@@ -52,12 +53,32 @@ from fitdoctor.rules import Absent, Clear, Verdict
 NAME = "per-element-map"
 _MAPS = ("Map", "ParallelMap")
 _BATCHES = ("Batch", "ParallelBatch")
+_ROWS = frozenset({"tensorflow.data.Dataset.from_tensor_slices", "tensorflow.data.Dataset.range"})
+_ALIKE = frozenset(
+    f"tensorflow.{name}"
+    for name in ("abs", "add", "cast", "clip_by_value", "divide", "exp", "math.log", "math.log1p", "maximum", "minimum",
+                 "multiply", "sqrt", "square", "subtract", "tanh", "where")
+)  # fmt: skip
+
+
+SUSPICION = "may cost more per element than its arithmetic: one call per batch would do"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
-    """Find nothing: a map before a batch is what most pipelines have, and mostly fine."""
-    del source
-    return iter(())
+    """Find maps over rows in memory that only calculate number by number, before a batch; most others are fine."""
+    for file in source.files:
+        for call in file.calls_of("batch"):
+            before = upstream(file, call)
+            if before and before[0].name in _ROWS and method(before[-1]) == "map" and _by_number(file, before[-1]):
+                yield before[-1].site
+
+
+def _by_number(file: SourceFile, call: FoundCall) -> bool:
+    """Tell whether a map's function is nothing but calculations that treat every number alike."""
+    calls = calls_in(file, call)
+    bodies = list(functions(file, call.node.args[0])) if call.node.args else []
+    taken = any(isinstance(node, (ast.Subscript, ast.For, ast.While)) for body in bodies for node in ast.walk(body))
+    return bool(calls) and not taken and all(file.resolve(node.func) in _ALIKE for node in calls)
 
 
 def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdict:

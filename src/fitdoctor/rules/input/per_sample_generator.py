@@ -43,7 +43,8 @@ from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import rows
 from fitdoctor.facts.input_pipeline import InputPipeline
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.mapped import method, upstream
+from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel, input_change
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Cost, Fix, Interval, Site
@@ -56,15 +57,28 @@ _FEW = 1.5
 """Elements per step up to which a generator yields whole batches."""
 
 
+_MADE = "tensorflow.data.Dataset.from_generator"
+_READERS = frozenset({"flat_map", "interleave", "unbatch"})
+SUSPICION = "may pay Python and TensorFlow for every single sample that the generator yields"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find datasets made of a generator and batched in the same file."""
     for file in source.files:
-        batched = any(
-            isinstance(call.node.func, ast.Attribute) and call.node.func.attr in ("batch", "padded_batch")
-            for call in file.calls()
-        )
-        for call in file.calls("tensorflow.data.Dataset.from_generator") if batched else ():
-            yield call.site
+        batched = any(isinstance(call.node.func, ast.Attribute) for call in file.calls_of("batch", "padded_batch"))
+        for call in file.calls(_MADE) if batched else ():
+            if source.ran or call.node in _batched_as_it_comes(file):
+                yield call.site
+
+
+def _batched_as_it_comes(file: SourceFile) -> set[ast.Call]:
+    """Return what is made of a generator and batched, with nothing in between that reads what it names."""
+    found = set()
+    for call in file.calls_of("batch", "padded_batch"):
+        before = upstream(file, call)
+        if before and before[0].name == _MADE and not _READERS & {method(each) for each in before}:
+            found.add(before[0].node)
+    return found
 
 
 def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdict:

@@ -47,6 +47,8 @@ from collections.abc import Iterator
 
 from fitdoctor import units
 from fitdoctor.facts.loader import EXPERIMENT, HOT_LINES, HotLoop, Loader
+from fitdoctor.facts.source_datasets import Function, datasets, generators, makes_batches, reached
+from fitdoctor.facts.source_loops import calculates, loops_in
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel, input_change
 from fitdoctor.facts.training import Training
@@ -56,75 +58,32 @@ from fitdoctor.rules import Clear, Verdict
 
 _MOSTLY = 0.5
 """Share of a loop's time that must be the interpreter's and NumPy's cost per operation, not work in the calls."""
-_READS = frozenset(
-    {"open", "imread", "imdecode", "read", "read_bytes", "load", "get", "decompress", "decode", "resize", "loads"}
-)
-"""Calls that do or fetch what no array operation can."""
-_LOOPS = (ast.For, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+SUSPICION = "may spend most of a batch in the interpreter: a Python loop calculates item by item"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find loops that calculate with their items, in functions that make batches."""
     for file in source.files:
+        if not any(word in file.text for word in ("__getitem", "__iter__", "yield")):
+            continue
         found: list[ast.AST] = []
-        for function in _makers(file):
-            for node in ast.walk(function):
+        for function in _makers(source, file):
+            for node in loops_in(function):
                 inner = any(around in found for around in file.inside(node))
-                if isinstance(node, _LOOPS) and not inner and _calculates(file, node):
+                if not inner and node not in found and calculates(file, node):
                     found.append(node)
         yield from (file.site(node) for node in sorted(found, key=lambda node: getattr(node, "lineno", 0)))
 
 
-def _makers(file: SourceFile) -> list[ast.AST]:
-    """Return `__getitem__`s and generator functions, and the functions that they call."""
-    every = [each for each in ast.walk(file.tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    found: list[ast.AST] = [each for each in every if each.name == "__getitem__" or _yields(each)]
-    queue = list(found)
-    while queue:
-        for node in ast.walk(queue.pop()):
-            called = node.func if isinstance(node, ast.Call) else None
-            name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
-            function = file.functions.get(name)
-            if function is not None and function not in found:
-                found.append(function)
-                queue.append(function)
-    return found
-
-
-def _yields(node: ast.AST) -> bool:
-    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(node))
-
-
-def _calculates(file: SourceFile, loop: ast.AST) -> bool:
-    if _yields(loop):
-        return False
-    names = {
-        each.id
-        for target in _targets(loop)
-        for each in ast.walk(target)
-        if isinstance(each, ast.Name)
-    }  # fmt: skip
-    calculates = False
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Call):
-            called = node.func
-            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-            if name in _READS:
-                return False
-            calculates = calculates or (file.resolve(called).startswith("numpy.") and bool(names & _names(node)))
-        elif isinstance(node, (ast.BinOp, ast.AugAssign)):
-            calculates = calculates or bool(names & _names(node))
-    return calculates
-
-
-def _targets(loop: ast.AST) -> list[ast.AST]:
-    if isinstance(loop, ast.For):
-        return [loop.target]
-    return [each.target for each in getattr(loop, "generators", ())]
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+def _makers(source: SourceTree, file: SourceFile) -> list[Function]:
+    """Return what makes items and batches: in a run every function that may, else those that a training is given."""
+    if not source.ran:
+        return [*makes_batches(file, datasets(file)), *generators(file)]
+    every = [*file.functions.values()]
+    yielding = {file.scope(node) for node in file.nodes(ast.Yield, ast.YieldFrom)}
+    return reached(file, [each for each in every if each.name == "__getitem__" or each in yielding])
 
 
 def measure(training: Training, loader: Loader, trials: Trials, model: StepModel) -> Verdict:

@@ -40,6 +40,7 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.input_pipeline import InputPipeline, PythonFunction
+from fitdoctor.facts.mapped import functions
 from fitdoctor.facts.rewrites import waits
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel, input_change
@@ -57,11 +58,15 @@ _KINDS = ("py_function", "numpy_function")
 _TAKES_FUNCTION = frozenset({"map", "filter", "flat_map", "interleave", "map_with_legacy_function"})
 
 
+SUSPICION = "may keep the step waiting: this Python runs in the pipeline, one call at a time"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find Python calls in functions that a dataset runs."""
     for file in source.files:
-        mapped = _mapped(file)
-        for call in file.calls(*_CALLS):
+        calls = list(file.calls(*_CALLS))
+        mapped = _mapped(file) if calls else set()
+        for call in calls:
             if any(around in mapped for around in file.inside(call.node)):
                 yield call.site
 
@@ -69,12 +74,15 @@ def locate(source: SourceTree) -> Iterator[Site]:
 def _mapped(file: SourceFile) -> set[ast.AST]:
     """Return the functions, lambdas and expressions handed to map and its like."""
     found: set[ast.AST] = set()
-    for call in file.calls():
-        if isinstance(call.node.func, ast.Attribute) and call.node.func.attr in _TAKES_FUNCTION and call.node.args:
-            given = call.node.args[0]
-            function = file.functions.get(given.id) if isinstance(given, ast.Name) else given
-            if function is not None:
-                found.add(function)
+    for call in file.calls_of(*_TAKES_FUNCTION):
+        if isinstance(call.node.func, ast.Attribute) and call.node.args:
+            todo = [call.node.args[0], *functions(file, call.node.args[0])]
+            while todo:
+                body = todo.pop()
+                if body not in found:
+                    found.add(body)
+                    called = (node.func for node in ast.walk(body) if isinstance(node, ast.Call))
+                    todo += [each for name in called if isinstance(name, ast.Name) for each in functions(file, name)]
     return found
 
 

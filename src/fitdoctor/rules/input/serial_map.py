@@ -47,33 +47,37 @@ from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Cost, Fix, Safety, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
-_STATEFUL = ("tensorflow.image.random_", "tensorflow.random.", "tensorflow.py_function", "tensorflow.numpy_function")
+_RANDOM = ("tensorflow.image.random_", "tensorflow.random.")
+_STATEFUL = (*_RANDOM, "tensorflow.py_function", "tensorflow.numpy_function")
+
+
+SUSPICION = "may run one element at a time: TensorFlow does not parallelise a map that draws random numbers by itself"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find maps without parallel calls whose function draws random numbers or calls Python."""
     for file in source.files:
-        for call in file.calls():
-            if _is_serial(call) and _stateful(file, call):
+        for call in file.calls_of("map"):
+            # Python in a map takes turns however many calls run at once: python-map suspects that.
+            if _is_serial(call) and _stateful(file, call, _STATEFUL if source.ran else _RANDOM):
                 yield call.site
 
 
 def _is_serial(call: FoundCall) -> bool:
     return (
         isinstance(call.node.func, ast.Attribute)
-        and call.node.func.attr == "map"
         and len(call.node.args) == 1
         and call.keyword("num_parallel_calls") is None
     )
 
 
-def _stateful(file: SourceFile, call: FoundCall) -> bool:
+def _stateful(file: SourceFile, call: FoundCall, names: tuple[str, ...]) -> bool:
     given = call.node.args[0]
     function = file.functions.get(given.id) if isinstance(given, ast.Name) else given
     if function is None:
         return False
     named = (file.resolve(node.func) or "" for node in ast.walk(function) if isinstance(node, ast.Call))
-    return any(name.startswith(_STATEFUL) and "stateless" not in name for name in named)
+    return any(name.startswith(names) and "stateless" not in name for name in named)
 
 
 def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdict:

@@ -46,7 +46,7 @@ from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.loader import Loader
 from fitdoctor.facts.rewrites import believed
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -57,6 +57,9 @@ EXPERIMENT = "workers kept between epochs"
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
 
+SUSPICION = "may start all worker processes anew in every epoch"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find loaders with processes that are not kept."""
     for file in source.files:
@@ -64,8 +67,21 @@ def locate(source: SourceTree) -> Iterator[Site]:
             workers = call.keyword("num_workers")
             none = workers is None or (isinstance(workers, ast.Constant) and not workers.value)
             spread = any(each.arg is None for each in call.node.keywords)
-            if not none and not spread and call.keyword("persistent_workers") is None:
+            if none or spread or call.keyword("persistent_workers") is not None:
+                continue
+            if source.ran or not _used_once(call):
                 yield call.site
+
+
+def _used_once(call: FoundCall) -> bool:
+    """Tell whether a loader is gone through once only, in a loop of its own that nothing repeats."""
+    around = call.file.parents.get(call.node)
+    target = around.targets[0] if isinstance(around, ast.Assign) else None
+    here = call.file.scope(call.node)
+    name = target.id if isinstance(target, ast.Name) else None
+    uses = [each for each in call.file.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Load)]
+    loops = [call.file.parents.get(each) for each in uses if call.file.scope(each) is here]
+    return len(loops) == 1 and isinstance(loops[0], ast.For) and not call.file.repeats(loops[0])
 
 
 def place(source: SourceTree) -> Iterator[Site]:

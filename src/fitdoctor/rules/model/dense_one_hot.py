@@ -30,12 +30,13 @@ With few classes.  With label smoothing or soft targets there is no sparse form.
 
 from __future__ import annotations
 
+import ast
 import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel, stays
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -44,13 +45,27 @@ from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "class numbers as targets"
 _LOSSES = ("categorical_crossentropy", "CategoricalCrossentropy")
+_MANY = 1000
+"""Classes from which on a row of targets is longer than most inputs."""
 _MAKERS = ("keras.utils.to_categorical", "tensorflow.keras.utils.to_categorical")
 
 
+SUSPICION = "may move and compute long rows of zeros: class numbers would do as targets"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
-    """Find nothing: with few classes one-hot targets are free."""
-    del source
-    return iter(())
+    """Find one-hot targets of very many classes; with few classes they are free."""
+    for file in source.files if any(_takes_one_hot(call) for call in source.compile_calls()) else ():
+        for call in file.calls(*_MAKERS):
+            classes = file.constant(call.argument(1, "num_classes"))
+            if isinstance(classes, int) and classes >= _MANY:
+                yield call.site
+
+
+def _takes_one_hot(call: FoundCall) -> bool:
+    loss = call.argument(1, "loss")
+    name = call.file.resolve(loss.func if isinstance(loss, ast.Call) else loss) if loss is not None else ""
+    return (call.file.constant(loss) or name.rpartition(".")[2]) in _LOSSES
 
 
 def place(source: SourceTree) -> Iterator[Site]:

@@ -51,15 +51,29 @@ TRIAL = "pooled instead of flattened"
 MOST = 0.5
 
 
+_WIDE = 128
+"""Units; the last layer of a classifier seldom has as many, and is no blow-up."""
+SUSPICION = "may hold most of the weights and of the time: every position of the last convolution feeds it"
+
+
 def locate(source: SourceTree) -> Iterator[Site]:
     """Find Dense layers that follow a Flatten, which follows a convolution."""
     for file in source.files:
+        if not any(file.calls_of("Flatten")):
+            continue
         made = [call for call in file.calls() if call.name.startswith("keras.layers.")]
         convolved = False
         for before, call in itertools.pairwise(made):
-            convolved = convolved or "Conv" in before.name
-            if convolved and _kind(before) == "Flatten" and _kind(call) == "Dense":
+            convolved = (
+                "Average" not in before.name and "Global" not in before.name and (convolved or "Conv" in before.name)
+            )
+            if convolved and _kind(before) == "Flatten" and _kind(call) == "Dense" and (source.ran or _is_wide(call)):
                 yield call.site
+
+
+def _is_wide(call: FoundCall) -> bool:
+    units = call.file.constant(call.argument(0, "units"))
+    return isinstance(units, int) and units >= _WIDE
 
 
 def _kind(call: FoundCall) -> str:

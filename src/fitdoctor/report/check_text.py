@@ -1,0 +1,68 @@
+"""Suspicions as a person reads them: each with its line, what it may cost, and last the command that would tell."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from fitdoctor.model import Checked, Spot
+
+if TYPE_CHECKING:
+    from fitdoctor.report.page import Page
+
+_COMMANDS = 3
+
+
+def dumps(checked: Checked) -> str:
+    """Return the text without colours."""
+    text = io.StringIO()
+    render(checked, text)
+    return text.getvalue()
+
+
+def render(checked: Checked, stream: TextIO) -> None:
+    """Print them; what has nothing to show is said without loading what draws."""
+    if checked.spots:
+        from rich.console import Console
+
+        from fitdoctor.report.page import Page
+
+        page = Page(Console(file=stream, highlight=False))
+        for spot in checked.spots:
+            _spot(page, spot)
+        _next(page, checked.spots)
+    stream.write(f"{summary(checked)}\n")
+
+
+def summary(checked: Checked) -> str:
+    """Count what was found, in one line."""
+    count, files = len(checked.spots), len({spot.suspicion.site.path for spot in checked.spots})
+    found = f"{_count(count, 'suspicion')} in {_count(files, 'file')}" if count else "Nothing suspicious"
+    rest = [_count(checked.suppressed, "more silenced", "more silenced")] if checked.suppressed else []
+    rest += [f"{len(checked.unchecked)} could not be checked"] if checked.unchecked else []
+    return "; ".join([f"{found}, {_count(checked.files, 'file')} checked", *rest]) + "."
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _spot(page: Page, spot: Spot) -> None:
+    from fitdoctor.report.terminal import frame
+
+    suspicion = spot.suspicion
+    page.paragraph((suspicion.rule, "bold yellow"), (f"  {suspicion.family}  suspicion", "dim"))
+    page.paragraph(suspicion.why, indent=3)
+    frame(page, suspicion.site, lambda site: list(spot.lines), 3, cell=spot.cell)
+    page.blank()
+
+
+def _next(page: Page, spots: Sequence[Spot]) -> None:
+    page.paragraph("Suspicions, not findings: nothing was run. Whether they cost anything, a run tells:")
+    commands = list(dict.fromkeys(spot.tell for spot in spots))
+    for command in commands[:_COMMANDS]:
+        page.line("  ", (command, "bold cyan"))
+    if len(commands) > _COMMANDS:
+        page.line("  ", f"and so on, for {len(commands) - _COMMANDS} more")
+    page.blank()

@@ -1,0 +1,112 @@
+"""The pre-commit hook and the GitHub Action: their files are read as their readers do, and what they run is run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.checking.conftest import EAGER
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHONPATH = os.pathsep.join(
+    os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part
+)
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """Put `fitdoctor` on the path."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program = programs / "fitdoctor"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fitdoctor "$@"\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": PYTHONPATH}
+
+
+def test_the_hook_runs_on_the_files_it_is_given(here: Path, env: dict[str, str]) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    assert {"id", "name", "entry", "language"} <= set(hook)
+    assert (hook["id"], hook["language"], hook["types_or"]) == ("fitdoctor-check", "python", ["python", "jupyter"])
+    (here / "train.py").write_text(EAGER)
+    (here / "clean.py").write_text("import keras\n")
+    codes = [
+        subprocess.run([*hook["entry"].split(), *files], cwd=here, env=env, capture_output=True).returncode
+        for files in (["train.py", "clean.py"], ["clean.py"])
+    ]
+    assert codes == [1, 0]
+
+
+def action() -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+    return data
+
+
+def test_the_action_is_a_composite_one() -> None:
+    data = action()
+    assert data["runs"]["using"] == "composite"
+    assert all(step["shell"] == "bash" and step["run"] for step in data["runs"]["steps"])
+    # What a user gives is never pasted into a script: it comes in variables.
+    assert not any("${{" in step["run"] for step in data["runs"]["steps"])
+    used = {value for step in data["runs"]["steps"] for value in step["env"].values() if "inputs." in value}
+    assert used == {f"${{{{ inputs.{name} }}}}" for name in data["inputs"]}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the action runs in bash")
+@pytest.mark.parametrize(
+    ("inputs", "code"),
+    [
+        ({}, 0),
+        ({"fail-on-suspicion": "true"}, 1),
+        ({"fail-on-suspicion": "true", "select": "input"}, 0),
+        ({"paths": "train.py nothing.py"}, 2),
+        ({"format": "sarif", "output": "out.sarif"}, 0),
+    ],
+)
+def test_what_the_action_checks(here: Path, env: dict[str, str], inputs: dict[str, str], code: int) -> None:
+    (here / "train.py").write_text(EAGER)
+    data = action()
+    step = data["runs"]["steps"][1]
+    given = {name: inputs.get(name, setting["default"]) for name, setting in data["inputs"].items()}
+    variables = {name: given[value.split("inputs.")[1].rstrip(" }")] for name, value in step["env"].items()}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        cwd=here, env={**env, **variables}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    if "output" in inputs:
+        assert (here / "out.sarif").exists()
+    elif "select" not in inputs:
+        assert "::notice file=train.py,line=4" in done.stdout
+
+
+def test_the_action_installs_what_lies_beside_it() -> None:
+    step = action()["runs"]["steps"][0]
+    assert step["env"] == {"ACTION_PATH": "${{ github.action_path }}"}
+    assert step["run"] == 'python -m pip install --quiet "$ACTION_PATH"'
+    assert (ROOT / "pyproject.toml").exists()
+
+
+# --- how quick it starts ------------------------------------------------------------------------------
+
+
+def test_it_starts_without_what_it_does_not_need(here: Path) -> None:
+    (here / "clean.py").write_text("import keras\n")
+    code = (
+        "import sys; from fitdoctor.cli.main import main; main(['check', '.']);"
+        "print(sorted({name.split('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=here, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+    )  # fmt: skip
+    loaded = set(eval(done.stdout.splitlines()[-1]))
+    assert not {"numpy", "rich", "keras", "tensorflow", "jax", "torch", "libcst", "asyncio"} & loaded

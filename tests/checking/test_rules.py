@@ -1,0 +1,101 @@
+"""Every rule that suspects anything: the slow script of its pair is hit where the truth is, the fast one is clean."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fitdoctor.checking.check import look
+from fitdoctor.checking.settings import Settings
+from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.rules import Rule, all_rules
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CORPUS = Path(__file__).resolve().parents[2] / "corpus"
+ONLY_A_RUN_TELLS = {
+    "costly-validation": "validation in every epoch is what everybody does",
+    "dense-embedding-update": "how many rows of a table a batch uses is not in the source",
+    "dispatch-bound": "how long a step takes is not in the source",
+    "exhausted-host": "how many cores there are, and what a batch takes, is not in the source",
+    "growing-step": "what grows is seen in the steps only",
+    "large-array-copy": "of what type an array is, and how large, is not in the source",
+    "oversized-decode": "how large the pictures are is not in the source",
+    "oversubscribed-threads": "how many cores the process may use is not in the source",
+    "padding-waste": "how long the sequences of a padded_batch are is not in the source",
+    "random-chunk-access": "how a file is stored is not in the source",
+    "repeated-preprocessing": "whether what is made fits into memory is not in the source",
+    "short-epochs": "what comes between epochs, and how long they are, is not in the source",
+    "small-files": "how small the files are, and how far away, is not in the source",
+    "starved-reads": "what a read waits for is not in the source",
+    "wasted-epochs": "which epoch is the best is not in the source",
+}
+
+
+def pairs() -> dict[str, dict[str, Any]]:
+    return {path.parent.name: tomllib.loads(path.read_text("utf-8")) for path in sorted(CORPUS.glob("*/truth.toml"))}
+
+
+def suspected(script: Path) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for spot in look(str(script), Settings()).spots:
+        found.setdefault(spot.suspicion.rule, set()).add(spot.suspicion.site.line)
+    return found
+
+
+@pytest.mark.parametrize("name", pairs())
+def test_the_slow_script_is_hit_and_the_fast_one_is_clean(name: str) -> None:
+    truth = pairs()[name]
+    rule = truth["cause"]
+    slow, fast = (suspected(CORPUS / name / script) for script in ("slow.py", "fast.py"))
+    assert rule not in fast
+    if rule in ONLY_A_RUN_TELLS:
+        assert rule not in slow
+    else:
+        assert slow[rule] & {truth["line"], *truth.get("also", ())}
+
+
+def test_what_only_a_run_tells_is_still_so() -> None:
+    assert {truth["cause"] for truth in pairs().values()} >= set(ONLY_A_RUN_TELLS)
+
+
+def test_the_pairs_raise_hardly_any_other_suspicion() -> None:
+    others = {
+        (name, script, rule)
+        for name, truth in pairs().items()
+        for script in ("slow.py", "fast.py")
+        for rule in suspected(CORPUS / name / script)
+        if rule != truth["cause"]
+    }
+    # Python in these maps stands for a store, and is what they share with their fast versions.
+    assert others <= {
+        ("missing-prefetch", "slow.py", "python-map"),
+        ("missing-prefetch", "fast.py", "python-map"),
+        ("starved-reads", "slow.py", "python-map"),
+        ("starved-reads", "fast.py", "python-map"),
+        ("repeated-preprocessing", "slow.py", "oversized-shuffle"),
+    }
+
+
+def locating() -> list[Rule]:
+    """Return the rules that say what their pattern may cost."""
+    return [rule for rule in all_rules() if rule.suspicion]
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.name)
+def test_a_rule_without_words_for_it_suspects_nothing(rule: Rule) -> None:
+    assert rule.suspicion == "" or (rule.suspicion.startswith("may ") and not rule.suspicion.endswith("."))
+    text = "\n".join(path.read_text("utf-8") for path in sorted(CORPUS.glob("*/slow.py")))
+    everything = SourceTree((SourceFile("all.py", text.replace("from __future__ import annotations", "")),))
+    if not rule.suspicion:
+        assert list(rule.locate(everything)) == []
+
+
+def test_there_are_rules_that_suspect() -> None:
+    assert len(locating()) >= 30

@@ -1,0 +1,162 @@
+"""A run under way: shown as it goes on, while its writer notices nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from fitdoctor.capture import store
+from fitdoctor.serve import snapshot
+from fitdoctor.serve.shelf import Entry, Shelf
+from tests.captures.build import MS, Run
+from tests.serve.conftest import Client
+
+RUNNING = {"reason": "running", "code": None, "signal": None}
+
+
+def begun(folder: Path, name: str = "live.fitdoctor") -> tuple[store.Writer, Run]:
+    """Begin a capture as a run does, with nothing but its meta."""
+    run = Run("jax", script="/home/me/now.py", started=time.time(), exit=RUNNING)
+    writer = store.Writer(folder / name)
+    writer.meta({**run.meta, "progress": {"steps": 0, "elapsed": 1.5, "training": False}})
+    return writer, run
+
+
+def grown(writer: store.Writer, run: Run, steps: int, **parts: float) -> None:
+    """Write some steps more, as the recorder does."""
+    run.tables = {}
+    run._calls = 0
+    run.fit(steps=steps, finished=False, epochs_planned=50, **parts).callback("Watch", ms=parts["callbacks_ms"])
+    writer.write(run.tables)
+    writer.meta({"progress": {"steps": steps, "elapsed": 9.0, "training": True}})
+
+
+def looked(client: Client) -> dict[str, dict[str, object]]:
+    """Ask for the runs under way, past the second for which a look is remembered."""
+    client.server.answers.shelf._looked = float("-inf")
+    runs: dict[str, dict[str, object]] = json.loads(client.get("live.json").body)["runs"]
+    return runs
+
+
+def test_a_run_under_way_is_shown_as_it_goes_on(client: Client, folder: Path) -> None:
+    writer, run = begun(folder)
+    (state,) = looked(client).values()
+    assert state["now"] == "no steady step yet; 1.50 s since it started"
+    assert state["findings"] == []
+    grown(writer, run, 200, compute_ms=5.0, callbacks_ms=15.0)
+    client.server.answers.diagnoses._kept.clear()  # as if some seconds had passed
+    ((id_, state),) = looked(client).items()
+    assert str(state["now"]).startswith("200 steady steps; 9.00 s")
+    assert {"compute", "callbacks"} <= {each["name"] for each in state["parts"]}  # type: ignore[attr-defined]
+    assert state["findings"][0]["rule"] == "slow-callback"  # type: ignore[index]
+    page = client.get(f"run/{id_}").text
+    assert f'data-run="{id_}"' in page
+    assert "now.py" in client.get().text
+    stamp = json.loads(client.get("live.json").body)["stamp"]
+    writer.meta({"exit": {"reason": "finished", "code": 0}})
+    writer.seal()
+    assert looked(client) == {}
+    assert json.loads(client.get("live.json").body)["stamp"] != stamp, "the page learns that it has to be renewed"
+    assert "slow-callback" in client.get(f"run/{id_}").text
+
+
+def test_the_writer_can_seal_while_it_is_read(folder: Path, client: Client) -> None:
+    """With a reader inside, SQLite refuses to leave its write-ahead mode: there must never be one."""
+    writer, run = begun(folder)
+    grown(writer, run, 300, compute_ms=5.0, callbacks_ms=15.0)
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            looked(client)
+            client.server.answers.diagnoses._kept.clear()
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for each in readers:
+        each.start()
+    try:
+        for _ in range(20):
+            writer.meta({"progress": {"steps": 300, "elapsed": 10.0}})
+        writer.seal()
+        assert sorted(each.name for each in folder.glob("live*")) == ["live.fitdoctor"]
+    finally:
+        stop.set()
+        for each in readers:
+            each.join()
+    with sqlite3.connect(folder / "live.fitdoctor") as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    db.close()
+
+
+def test_every_copy_is_whole_while_the_log_is_begun_anew_again_and_again(tmp_path: Path) -> None:
+    path = tmp_path / "busy.fitdoctor"
+    writer = store.Writer(path)
+    writer._db.execute("PRAGMA wal_autocheckpoint=20")
+    done = threading.Event()
+
+    def write() -> None:
+        for number in range(600):
+            rows = [(1, 0, number * 40 + i, 1, i, 10, 2, 0, 7, 1, 0, 0) for i in range(40)]
+            writer.write({"steps": rows, "meta": [("rows", json.dumps((number + 1) * 40))]})
+        done.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    copies, seen = 0, 0
+    while not done.is_set() or copies < 5:
+        with snapshot.readable(path) as file:
+            assert file != path
+            db = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+            counted = db.execute("SELECT count(*) FROM steps").fetchone()[0]
+            (said,) = db.execute("SELECT value FROM meta WHERE key = 'rows'").fetchone() or ("0",)
+            assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            db.close()
+        assert counted == int(said) >= seen, "one moment, and never an earlier one"
+        seen, copies = counted, copies + 1
+    thread.join()
+    writer.seal()
+    with snapshot.readable(path) as file:
+        assert file == path
+
+
+def test_a_run_that_was_killed_is_not_called_running_for_ever(tmp_path: Path) -> None:
+    writer, _ = begun(tmp_path)
+    entry = Shelf(tmp_path).entries()[0]
+    assert entry.state(entry.written + 5) == "running"
+    assert entry.state(entry.written + 600) == "silent"
+    writer.close()
+
+
+def test_a_capture_in_its_first_moment_is_no_trouble(client: Client, folder: Path) -> None:
+    (folder / "new.fitdoctor").touch()
+    db = sqlite3.connect(folder / "newer.fitdoctor")
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute(f"PRAGMA application_id={store.APPLICATION_ID}")
+    assert looked(client) == {}
+    assert client.get().status == 200
+    db.close()
+
+
+@pytest.mark.parametrize("meta", [{"exit": 3}, {"progress": []}, {"versions": "x"}, {"environment": 1}, {"command": 7}])
+def test_strange_meta_is_no_trouble(client: Client, folder: Path, meta: dict[str, object]) -> None:
+    writer = store.Writer(folder / "strange.fitdoctor")
+    writer.meta({"script": "strange.py", **meta, "summary": {"schema": "fitdoctor.summary/1"}})
+    writer.seal()
+    assert client.get().status == 200
+    assert client.get("live.json").status == 200
+
+
+def test_entries_know_nothing_they_were_not_told() -> None:
+    entry = Entry("0" * 16, Path("x"), "x.fitdoctor", (1, 5 * MS, 0, 0))
+    assert (entry.title, entry.arguments, entry.step, entry.seconds, entry.started) == (
+        "x.fitdoctor",
+        "",
+        None,
+        None,
+        0.005,
+    )
