@@ -18,7 +18,7 @@ from fitdoctor.errors import NotACapture
 
 _HEADER = 32
 """Bytes of the log's header: magic, version, page size, sequence, salts, checksum."""
-_TRIES = 5
+_TRIES = 20
 
 
 def log_of(path: Path) -> Path:
