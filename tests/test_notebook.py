@@ -77,6 +77,7 @@ def test_a_cell_runs_as_it_would_and_its_report_is_shown_below(doctor: Doctor) -
     assert result["output_type"] == "execute_result"
     assert result["data"] == plain[1][0]["data"], "the same losses, shown in the same way"
     assert "One step" in report["data"]["text/plain"]
+    assert "text/html" in report["data"]
     steps, site, kept = text_of(after).splitlines()
     assert steps == f"198 keras.src.backend.jax.trainer {doctor.work / 'study.ipynb'}"
     assert site.endswith(":1"), "the line of the cell, the magic left out"

@@ -10,6 +10,7 @@ import argparse
 import ast
 import io
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -91,12 +92,14 @@ def run(shell: Any, line: str, cell: str) -> None:
     try:
         execute(shell, text, name)
     finally:
-        report = watch.stop()
-        if report is not None:
-            if args.into:
+        try:
+            report = watch.stop()
+            if report is not None and args.into:
                 shell.user_ns[args.into] = report
-            if not args.quiet:
+            if report is not None and not args.quiet:
                 show(report, watch.source_of)
+        except Exception as error:  # what fails on our side must not stand in for what the cell did
+            sys.stderr.write(f"fitdoctor: no report: {type(error).__name__}: {error}\n")
 
 
 def execute(shell: Any, text: str, name: str) -> None:
