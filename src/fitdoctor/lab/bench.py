@@ -161,7 +161,7 @@ def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadl
             if left < needed:
                 raise CannotRun("the budget was used up before it was complete", do="give it more time with --budget")
             until = time.monotonic() + max(needed, left / (len(comparisons) - place))
-            job.results[comparison.name] = _compare(recorder, call, comparison, until)
+            job.results[comparison.name] = _compare(recorder, call, comparison, until, last)
 
 
 def _run_call(
@@ -234,10 +234,12 @@ def _as_gap(recorder: Recorder, name: str) -> Iterator[None]:
         recorder.gap(f"experiment: {name}", f"this job does not run so: {reason}", "try it in the script")
 
 
-def _compare(recorder: Recorder, call: Any, comparison: Comparison, deadline: float) -> float:
+def _compare(
+    recorder: Recorder, call: Any, comparison: Comparison, deadline: float, last: float | None = None
+) -> float:
     """Run both in turns and write it down; return the middle of changed over baseline, of changed without one."""
     try:
-        before, after, cores = _in_turns(comparison, deadline)
+        before, after, cores = _in_turns(comparison, deadline, deadline if last is None else last)
     except BaseException:
         # What it holds (workers, iterators, generators to be put back) ends with it all the same.
         with contextlib.suppress(Exception):
@@ -255,8 +257,13 @@ def _late(comparison: Comparison) -> dict[str, Any]:
     return comparison.late() if comparison.late is not None else {}
 
 
-def _in_turns(comparison: Comparison, deadline: float) -> tuple[list[float], list[float], dict[str, float]]:
-    """Return what the baseline and the changed took, block by block, and how many cores the latter kept busy."""
+def _in_turns(
+    comparison: Comparison, deadline: float, last: float
+) -> tuple[list[float], list[float], dict[str, float]]:
+    """Return what the baseline and the changed took, block by block, and how many cores the latter kept busy.
+
+    Fewer pairs than the fewest say next to nothing: they are made beyond the deadline too, not beyond the `last`.
+    """
     before: list[float] = []
     after: list[float] = []
     wall = cpu = 0
@@ -274,7 +281,9 @@ def _in_turns(comparison: Comparison, deadline: float) -> tuple[list[float], lis
         now = time.monotonic()
         # The first pair compiles; the next one is shorter.
         needed = now - begun if len(after) > 1 else 0.0
-        if now + needed >= deadline or (len(after) >= FEWEST_PAIRS and _spread(before, after) < TIGHT):
+        if now + needed >= (deadline if len(after) >= FEWEST_PAIRS else last):
+            break
+        if len(after) >= FEWEST_PAIRS and _spread(before, after) < TIGHT:
             break
     return before, after, {"cores": cpu / wall} if wall else {}
 
