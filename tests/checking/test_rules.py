@@ -24,7 +24,6 @@ ONLY_A_RUN_TELLS = {
     "dense-embedding-update": "how many rows of a table a batch uses is not in the source",
     "dispatch-bound": "how long a step takes is not in the source",
     "exhausted-host": "how many cores there are, and what a batch takes, is not in the source",
-    "growing-step": "what grows is seen in the steps only",
     "large-array-copy": "of what type an array is, and how large, is not in the source",
     "oversized-decode": "how large the pictures are is not in the source",
     "oversubscribed-threads": "how many cores the process may use is not in the source",
