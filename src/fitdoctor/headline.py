@@ -171,6 +171,8 @@ def fewer_steps(findings: Sequence[Finding]) -> Interval:
 def notes(seen: Seen) -> tuple[str, ...]:
     """Say what the reader must know about the measurement itself."""
     said: list[str] = []
+    if seen.capture.meta.get("overlay"):
+        said.append("The script ran with fixes that are not written: lines are those of the fixed files.")
     if seen.model is not None and seen.training is not None:
         said += _about_steps(seen.capture, seen.training, seen.model)
         said += [_gap_note(gap) for gap in (*seen.training.gaps, *seen.model.gaps.values())]

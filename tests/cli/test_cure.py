@@ -52,6 +52,14 @@ def test_cure_finds_proves_writes_and_can_be_undone(doctor: Doctor) -> None:
     assert told["speedup"]["low"] > 1.01
     assert told["equivalence"]["kind"] in ("identical", "within rounding")
 
+    tried = fitdoctor(doctor, "run", "--with-fixes", "--no-lab", "--steps", "50", "--json", "with.json", path.name)
+    assert tried.returncode == 0, tried.stderr
+    assert "with the fixes for eager-step; no file is changed" in tried.stderr
+    assert path.read_bytes() == before
+    report = json.loads((doctor.work / "with.json").read_text())
+    assert not [each for each in report["findings"] if each["rule"] == "eager-step"]
+    assert any("fixes that are not written" in note for note in report["notes"])
+
     cured = fitdoctor(doctor, "cure", "--steps", "50", "--quiet", "--json", "cure.json", path.name)
     assert cured.returncode == 0, cured.stdout + cured.stderr
     assert "reading" in cured.stderr, "the capture of the script as it is now is used"
@@ -71,6 +79,14 @@ def test_a_rule_that_is_none_is_told(doctor: Doctor) -> None:
         done = fitdoctor(doctor, *words, path.name)
         assert done.returncode == 2
         assert "did you mean 'eager-step'?" in done.stderr
+
+
+def test_fixes_need_a_diagnosis(doctor: Doctor) -> None:
+    path = doctor.script("print('no training')\n")
+    done = fitdoctor(doctor, "run", "--with-fixes", path.name)
+    assert done.returncode == 2
+    assert "there is no diagnosis of this script as it is now" in done.stderr
+    assert f"fitdoctor run {path.name}" in done.stderr
 
 
 def test_two_scripts_or_a_fix(doctor: Doctor) -> None:

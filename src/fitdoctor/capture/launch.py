@@ -88,6 +88,7 @@ def launch(options: Options, progress: Callable[[str], None]) -> Ended:
             "mode": "whole" if options.whole else "capped",
             "exit": {"code": None, "signal": None, "reason": "running"},
             "environment": environment(),
+            **({"overlay": sorted(options.overlay)} if options.overlay and not options.redact else {}),
         }
     )
     writer.close()

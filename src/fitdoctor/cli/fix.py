@@ -142,7 +142,8 @@ def kept(words: Sequence[str]) -> Path | None:
             continue
         same = capture.meta.get("command") == list(words) and capture.meta.get("cwd") == os.getcwd()
         ended = (capture.meta.get("exit") or {}).get("reason") != "running"
-        if not (same and ended and capture.sources and capture.steps):
+        as_written = not capture.meta.get("overlay")
+        if not (same and ended and as_written and capture.sources and capture.steps):
             continue
         for source in capture.sources:
             try:

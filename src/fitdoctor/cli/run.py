@@ -51,6 +51,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "take S seconds: to watch the training, and to experiment with it afterwards (default: 60)",
     },
     "--backends": _FLAG | {"help": "also run the script on the other Keras backends that are installed, and compare"},
+    "--with-fixes": _FLAG
+    | {"help": "run it with the fixes of its last diagnosis that leave results as they are; no file is changed"},
     "--no-lab": _FLAG | {"help": "make no experiments once enough was watched"},
     "--capture": {
         "metavar": "FILE",
@@ -140,7 +142,9 @@ def observe(args: argparse.Namespace, launcher: Any = None, *, command: str = "r
     target, module, arguments = _target(args.rest, command)
     output.check_writable(args.json)
     output.check_writable(getattr(args, "html", None))
-    limits = {} if args.budget is None else {"budget": args.budget}
+    limits: dict[str, Any] = {} if args.budget is None else {"budget": args.budget}
+    if getattr(args, "with_fixes", False):
+        limits["overlay"] = _fixes_of(args.rest)
     options = launcher.Options(
         target=target,
         module=module,
@@ -161,6 +165,26 @@ def observe(args: argparse.Namespace, launcher: Any = None, *, command: str = "r
 
         pipeline.try_backends(options, ended.capture, progress)
     return ended
+
+
+def _fixes_of(words: Sequence[str]) -> dict[str, bytes]:
+    """Return what the script's files would be with the fixes that its last diagnosis is sure of."""
+    import shlex
+
+    from fitdoctor import pipeline
+    from fitdoctor.cli import fix, output
+    from fitdoctor.fixes.plan import Wanted
+
+    capture = fix.kept(words)
+    command = shlex.join(["fitdoctor", "run", *words])
+    if capture is None:
+        raise UsageError("there is no diagnosis of this script as it is now", do=f"make one first: {command}")
+    plan = pipeline.plan_fixes(capture, Wanted())
+    if not plan.files:
+        raise UsageError("its last diagnosis has no fix that leaves results as they are", do="see `fitdoctor fix`")
+    rules = ", ".join(dict.fromkeys(item.rule for item in plan.ready))
+    output.talk(f"with the fixes for {rules}; no file is changed")
+    return {each.path: each.after for each in plan.files}
 
 
 def run(args: argparse.Namespace, launcher: Any = None) -> int:
