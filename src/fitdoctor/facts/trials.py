@@ -16,6 +16,7 @@ CAPPED = "run it capped (without --whole): fitdoctor run SCRIPT"
 FEWEST_TIMES = 3
 SIGMA_OF_DISTANCE = 1.4826
 """The standard deviation of normal values, in medians of their distance from the middle."""
+MORE_TIME = "give it more time with --budget"
 BETWEEN_RUNS = 0.05
 """By how much two runs of the same script differ even on a quiet machine: nothing measured in one of them shows it."""
 CALLBACKS_OFF = "callbacks off"
@@ -60,11 +61,16 @@ class Trials:
     def ratio(self, name: str, remedy: str = CAPPED, experiment: str = "") -> tuple[Interval, Trial]:
         """Return changed over baseline step time of a trial, or raise MissingEvidence.
 
+        One comparison tells a large gain; that there is none, it does not.
+
         `experiment` is the lab's name for what the trial belongs to: a gap of that name says why it is missing.
         """
         for trial in self.trials:
             if trial.name == name and trial.baseline_ns and trial.changed_ns:
-                return rows.paired(trial.baseline_ns, trial.changed_ns), trial
+                found = rows.paired(trial.baseline_ns, trial.changed_ns)
+                if len(trial.changed_ns) == 1 and found.high >= 1:
+                    raise MissingEvidence(Gap(f"trial {name}", "it was compared once only", MORE_TIME))
+                return found, trial
         for gap in self.gaps:
             if gap.what == f"experiment: {experiment or name}":
                 raise MissingEvidence(gap)
