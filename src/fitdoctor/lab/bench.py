@@ -33,6 +33,8 @@ from fitdoctor.probes.recorder import Recorder
 TIGHT = 0.02
 """A ratio known to within this is known well enough."""
 FEWEST_PAIRS, MOST_PAIRS = 3, 12
+MOST_SHARE = 0.6
+"""Of the time left, the most that an experiment may take beyond its share to be complete: others wait too."""
 LEAST_SECONDS = 1.0
 """With less time than this left, no experiment is begun."""
 FELT = 0.01
@@ -107,7 +109,9 @@ def _run(
         module = todo[0]
         tell(f"experiment {len(done) + 1} of {len(done) + len(todo)}: {module.NAME}")
         try:
-            _one(recorder, call, job, seen, module, time.monotonic() + left * _share(todo, seen), deadline)
+            share = _share(todo, seen)
+            now = time.monotonic()
+            _one(recorder, call, job, seen, module, now + left * share, now + left * max(share, MOST_SHARE))
         finally:
             snapshot.restore()
         done.append(module)

@@ -20,11 +20,16 @@ LARGE_BYTES = 16 << 20
 
 
 def worth(seen: Seen) -> float:
-    """Weigh large arrays in several epochs; whether they are cast, the experiment knows."""
+    """Weigh large arrays in another precision, in several epochs."""
     if seen.info.get("adapter") != "arrays" or int(seen.info.get("epochs") or 1) < 2:
         return 0.0
-    large = sum(int(each.get("bytes") or 0) for each in seen.info.get("arrays") or ())
-    return 1.0 if large >= LARGE_BYTES else 0.0
+    floatx = str(seen.info.get("dtype") or "float32")
+    cast = [each for each in seen.info.get("arrays") or () if _other_precision(str(each.get("dtype")), floatx)]
+    return 1.0 if sum(int(each.get("bytes") or 0) for each in cast) >= LARGE_BYTES else 0.0
+
+
+def _other_precision(dtype: str, floatx: str) -> bool:
+    return dtype.startswith("float") and dtype != floatx
 
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
