@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-gain bench-input bench-automatic bench-shard bench-layers bench-folklore bench-check docs screenshot clean
+.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-fixes bench-gain bench-input bench-automatic bench-shard bench-layers bench-folklore bench-check docs screenshot clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -59,6 +59,9 @@ bench-overhead: venv  ## what observing costs, interleaved with plain runs
 
 bench-accuracy: venv  ## diagnose the corpus, compare with what the fixes really save, write docs/accuracy.md
 	$(BIN)/python benchmarks/accuracy.py
+
+bench-fixes: venv  ## let fitdoctor fix the slow scripts of the corpus, against those made fast by hand; after bench-accuracy
+	$(BIN)/python benchmarks/fixes.py
 
 bench-gain: venv  ## measure the fast scripts of the corpus again, write their gains down
 	$(BIN)/python benchmarks/measure_gain.py

@@ -78,6 +78,20 @@ class Wrap:
 
 
 @dataclass(frozen=True, slots=True)
+class Unwrap:
+    """Put an argument of a call in the place of the call."""
+
+    call: Spot
+    argument: str
+    order: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.call.path
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     """Add an item to the list that a call is given by name."""
 
@@ -144,6 +158,19 @@ class Hoist:
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """Let a statement come before another one of the same block."""
+
+    statement: Spot
+    before: Spot
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.statement.path
+
+
+@dataclass(frozen=True, slots=True)
 class Insert:
     """Add a statement after the imports of a file."""
 
@@ -151,4 +178,4 @@ class Insert:
     code: str
 
 
-Edit = Arguments | Chain | Rename | Wrap | Listed | Swap | Decorate | Remove | Hoist | Insert
+Edit = Arguments | Chain | Rename | Wrap | Unwrap | Listed | Swap | Decorate | Remove | Hoist | Earlier | Insert

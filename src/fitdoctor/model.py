@@ -402,6 +402,8 @@ class Fix:
     """What the edits make of the source, as `fixes/` renders it; None: by hand."""
     edits: tuple[Edit, ...] = ()
     """What a rule is sure of; empty where it takes a person to decide."""
+    apart: tuple[str, ...] = ()
+    """Rules whose fixes mean something else beside this one: they are not written together."""
 
 
 @dataclass(frozen=True, slots=True)

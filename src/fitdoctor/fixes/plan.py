@@ -143,7 +143,7 @@ def make(report: Report, capture: Capture, wanted: Wanted) -> Plan:
     script = str(capture.meta.get("script") or "")
     project = guard.project_of(script, base, wanted.project)
     documents: dict[str, Document] = {}
-    items = []
+    items: list[Item] = []
     for place, finding in enumerate(report.findings):
         if finding.fix is None or (wanted.only and finding.rule not in wanted.only):
             continue
@@ -153,7 +153,7 @@ def make(report: Report, capture: Capture, wanted: Wanted) -> Plan:
         if diff is not None:
             state, why = _asked_for(finding.fix, wanted, place)
         if state == "ready":
-            why = _refusal(finding.fix, capture.sources, project)
+            why = _beside(finding, items) or _refusal(finding.fix, capture.sources, project)
             state = "refused" if why else "ready"
         if state == "ready":
             try:
@@ -170,6 +170,15 @@ def _asked_for(fix: Fix, wanted: Wanted, place: int) -> tuple[State, str]:
     if fix.safety != "same" and not wanted.unsafe:
         return "not asked for", "it may change results: --unsafe includes it"
     return "ready", ""
+
+
+def _beside(finding: Finding, items: Sequence[Item]) -> str:
+    """Say which of the fixes above this one must not stand beside."""
+    assert finding.fix is not None
+    for other in items:
+        if other.state == "ready" and (other.rule in finding.fix.apart or finding.rule in other.fix.apart):
+            return f"not together with {other.rule}, which saves more: run it again with that one written"
+    return ""
 
 
 def _refusal(fix: Fix, sources: Sequence[Source], project: str | None) -> str:

@@ -9,6 +9,7 @@ from fitdoctor.edits import (
     Arguments,
     Chain,
     Decorate,
+    Earlier,
     Edit,
     Hoist,
     Insert,
@@ -17,6 +18,7 @@ from fitdoctor.edits import (
     Rename,
     Spot,
     Swap,
+    Unwrap,
     Wrap,
 )
 from fitdoctor.fixes import names
@@ -66,6 +68,8 @@ def _splices(edit: Edit, syntax: Syntax, document: Document, written: list[str])
         return calls.renamed(syntax, at, edit.name)
     if isinstance(edit, Wrap):
         return arguments.wrapped(edit, syntax, at, written[0])
+    if isinstance(edit, Unwrap):
+        return arguments.unwrapped(edit, syntax, at)
     if isinstance(edit, Listed):
         return arguments.listed(edit, syntax, at, written[0])
     if isinstance(edit, Swap):
@@ -76,6 +80,8 @@ def _splices(edit: Edit, syntax: Syntax, document: Document, written: list[str])
         return statements.removed(syntax, at)
     if isinstance(edit, Hoist):
         return statements.hoisted(syntax, at)
+    if isinstance(edit, Earlier):
+        return statements.earlier(syntax, at, document.offset(edit.before))
     return statements.inserted(syntax, written[0])
 
 
@@ -90,13 +96,13 @@ def _code(edit: Edit) -> list[str]:
 
 
 def _spot(edit: Edit) -> Spot:
-    if isinstance(edit, (Arguments, Chain, Rename, Wrap, Listed)):
+    if isinstance(edit, (Arguments, Chain, Rename, Wrap, Unwrap, Listed)):
         return edit.call
     if isinstance(edit, Swap):
         return edit.first
     if isinstance(edit, Decorate):
         return edit.function
-    if isinstance(edit, (Remove, Hoist)):
+    if isinstance(edit, (Remove, Hoist, Earlier)):
         return edit.statement
     raise TypeError(edit)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.beside import quiet
@@ -20,6 +20,7 @@ from fitdoctor.lab.layer_work import Shapes
 from fitdoctor.lab.snapshot import free_memory
 from fitdoctor.probes.model_layers import is_container
 
+Told = TypeVar("Told")
 _UNLIKE = ("name", "seed", "trainable")
 """What may differ between two layers that do the same work."""
 
@@ -48,23 +49,100 @@ class LayerCall:
 
 def record(job: Job) -> list[LayerCall]:
     """Call the model once on the cached batch and return the calls of its layers, in their order."""
-    model = job.model
-    if not type(model).train_step.__module__.startswith("keras."):
+    given = _inputs(job)
+    calls: list[LayerCall] = []
+    with quiet(), _without_gradients(job.backend):
+        if job.backend == "jax":
+            calls = _as_one(job.model, given)
+        else:
+            with _listening(job.model, calls):
+                _forward(job.model, given)
+    return _some(calls)
+
+
+def told_by_shapes(job: Job, tell: Callable[[list[LayerCall]], Told]) -> Told:
+    """Return what `tell` says of the calls, which needs no more than the shapes in them: on JAX nothing is compiled."""
+    if job.backend != "jax":
+        return tell(record(job))
+    values, forward, calls = _stateless(job.model)
+    found: list[Told] = []
+
+    def traced(values: list[Any], given: Any) -> None:
+        forward(values, given)
+        found.append(tell(_some(calls)))
+
+    with quiet():
+        sys.modules["jax"].eval_shape(traced, values, _inputs(job))
+    return found[-1]
+
+
+def _inputs(job: Job) -> Any:
+    if not type(job.model).train_step.__module__.startswith("keras."):
         raise CannotRun("its train_step is its own: how it calls the layers is not known", do="time the layers by hand")
     from keras import ops, tree
     from keras.src.trainers.data_adapters import data_adapter_utils
 
     x, *_ = data_adapter_utils.unpack_x_y_sample_weight(job.batch)
-    given = tree.map_structure(lambda leaf: leaf if leaf is None else ops.convert_to_tensor(leaf), x)
-    calls: list[LayerCall] = []
-    with _listening(model, calls), quiet(), _without_gradients(job.backend):
-        if getattr(model, "_call_has_training_arg", True):
-            model(given, training=True)
-        else:
-            model(given)
+    return tree.map_structure(lambda leaf: leaf if leaf is None else ops.convert_to_tensor(leaf), x)
+
+
+def _some(calls: list[LayerCall]) -> list[LayerCall]:
     if not calls:
         raise CannotRun("no layer was called: the model calculates by itself")
     return calls
+
+
+def _forward(model: Any, given: Any) -> None:
+    if getattr(model, "_call_has_training_arg", True):
+        model(given, training=True)
+    else:
+        model(given)
+
+
+def _stateless(model: Any) -> tuple[list[Any], Callable[[list[Any], Any], None], list[LayerCall]]:
+    """Return the values of the model's variables, its forward pass as a function of them, and what that notes."""
+    import keras
+
+    variables = list(model.variables)
+    calls: list[LayerCall] = []
+
+    def forward(values: list[Any], given: Any) -> None:
+        calls.clear()
+        scope = keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True)))
+        with _listening(model, calls), scope:
+            _forward(model, given)
+
+    return [variable.value for variable in variables], forward, calls
+
+
+def _as_one(model: Any, given: Any) -> list[LayerCall]:
+    """Call the model as one compiled function that returns all its layers are given and hand on.
+
+    Outside of such a function JAX compiles every operation by itself, which takes minutes for a hundred layers.
+    """
+    from keras import tree
+
+    values, forward, calls = _stateless(model)
+
+    def traced(values: list[Any], given: Any) -> list[list[Any]]:
+        forward(values, given)
+        return [tensors_of((call.args, call.kwargs, call.outputs)) for call in calls]
+
+    found = sys.modules["jax"].jit(traced)(values, given)
+    filled = []
+    for call, tensors in zip(calls, found, strict=True):
+        told = (call.args, call.kwargs, call.outputs)
+        new = iter(tensors)
+        leaves = [next(new) if _is_tensor(leaf) else leaf for leaf in tree.flatten(told)]
+        args, kwargs, outputs = tree.pack_sequence_as(told, leaves)
+        filled.append(LayerCall(call.layer, args, kwargs, outputs, call.learned_before))
+    return filled
+
+
+def _is_tensor(leaf: Any) -> bool:
+    from keras import ops
+
+    return bool(ops.is_tensor(leaf))
 
 
 def _without_gradients(backend: str) -> Any:
@@ -107,9 +185,9 @@ def _listening(model: Any, calls: list[LayerCall]) -> Iterator[None]:
 
 def tensors_of(structure: Any) -> list[Any]:
     """Return the tensors in a structure."""
-    from keras import ops, tree
+    from keras import tree
 
-    return [leaf for leaf in tree.flatten(structure) if ops.is_tensor(leaf)]
+    return [leaf for leaf in tree.flatten(structure) if _is_tensor(leaf)]
 
 
 def shape_of(tensor: Any) -> tuple[int, ...]:

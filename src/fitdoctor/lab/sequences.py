@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
+GROUPS = 10
+"""Of sequences of like length: more of them pad little less, and fill their batches later."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Padded:
     """Which part of a batch is padded, at which end, and the real lengths of its rows."""
@@ -74,6 +78,14 @@ def buckets(lengths: Ints, rows: int) -> Ints:
 
     ordered = np.sort(lengths)[::-1]
     return np.maximum(ordered[::rows][::-1], 1).astype(np.int64)
+
+
+def bounds(lengths: Ints) -> list[int]:
+    """Return lengths that part the sequences into groups of about the same number: below the first, below the next."""
+    import numpy as np
+
+    parts = np.quantile(lengths, np.linspace(0, 1, GROUPS + 1)[1:-1])
+    return [int(each) for each in np.unique(np.ceil(parts).astype(np.int64) + 1)]
 
 
 def cut(leaves: Sequence[Any], to: int, found: Padded) -> list[Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fitdoctor.edits import Arguments, Listed, Wrap
+from fitdoctor.edits import Arguments, Listed, Unwrap, Wrap
 from fitdoctor.fixes.document import CannotEdit, Splice
 from fitdoctor.fixes.syntax import Span, Syntax
 
@@ -51,6 +51,20 @@ def wrapped(edit: Wrap, syntax: Syntax, at: int, code: str) -> list[Splice]:
         return []
     bare = not before.endswith("(") and not plain
     return [Splice(start, end, (before + (f"({text})" if bare else text) + after).encode())]
+
+
+def unwrapped(edit: Unwrap, syntax: Syntax, at: int) -> list[Splice]:
+    """Put an argument in the place of its call."""
+    call = syntax.call(at)
+    found = given(call, edit.argument, edit.order)
+    if found is None or found.star:
+        raise CannotEdit(f"it is not given {edit.argument} there")
+    span = syntax.span(call)
+    text = syntax.document.text[slice(*_value(syntax, found))]
+    if b"#" in syntax.document.text[span.start : span.end]:
+        raise CannotEdit("a comment stands in the call")
+    plain = type(found.value).__name__ in _ATOMS or text.startswith(b"(")
+    return [Splice(span.start, span.end, text if plain else b"(" + text + b")")]
 
 
 def listed(edit: Listed, syntax: Syntax, at: int, item: str) -> list[Splice]:

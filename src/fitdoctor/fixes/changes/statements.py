@@ -41,6 +41,17 @@ def _gone(syntax: Syntax, statement: cst.SimpleStatementLine) -> Splice:
     return Splice(document.line_start(span.start), document.next_line(span.end), b"")
 
 
+def earlier(syntax: Syntax, at: int, before: int) -> list[Splice]:
+    """Move a statement of one block up, with its line."""
+    document, statement, other = syntax.document, syntax.statement_at(at), syntax.statement_at(before)
+    if syntax.parents[statement] is not syntax.parents[other] or before > at:
+        raise CannotEdit("the statements do not stand in one block, one after the other")
+    span = syntax.span(statement)
+    start = document.line_start(before)
+    line = document.text[document.line_start(span.start) : span.end] + document.newline
+    return [Splice(start, start, line), _gone(syntax, statement)]
+
+
 def hoisted(syntax: Syntax, at: int) -> list[Splice]:
     """Move a statement of one line before the loop around it."""
     import libcst as cst

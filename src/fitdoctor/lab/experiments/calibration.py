@@ -11,13 +11,11 @@ from fitdoctor.lab import layer_calls
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.calls import timed
 from fitdoctor.lab.job import BARE, BLOCK_SECONDS, Job, wait_for
+from fitdoctor.lab.layer_calls import LayerCall
 from fitdoctor.lab.layer_work import flops
-from fitdoctor.probes import model_layers
 
 NAME = "what this machine can do"
 PRODUCTS, COPIES = "large products", "large copies"
-MOST_ON_JAX = 60
-"""Outside of a compiled step JAX compiles every operation by itself."""
 SIDE = 1024
 COPIED = 64 << 20
 """Bytes: more than any cache holds."""
@@ -32,26 +30,26 @@ def worth(seen: Seen) -> float:
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     """Multiply matrices and copy memory, in turns with the step."""
     del seen
-    count = sum(1 for _ in model_layers.leaves(job.model))
-    if job.backend == "jax" and count > MOST_ON_JAX:
-        raise CannotRun(f"calling {count} layers one by one takes too long on JAX", do="count its operations by hand")
-    calls = layer_calls.record(job)
-    counted = [flops(layer_calls.shapes(call)) for call in calls]
-    moved = sum(layer_calls.size_of(call.outputs) for call in calls)
     detail = {
         "unit": "ns per call",
-        "forward_flops": sum(each or 0 for each in counted),
-        "layers": len(calls),
-        "not_counted": sorted({call.kind for call, each in zip(calls, counted, strict=True) if each is None}),
-        "activation_bytes": moved,
+        **layer_calls.told_by_shapes(job, _work),
         "weight_bytes": 4 * int(job.model.count_params()),
     }
-    del calls
     product, copy = _compiled(job.backend)
     step = _step(job)
     yield Comparison(PRODUCTS, timed(product), step, {**detail, "flops": 2 * SIDE**3}, block_seconds=BLOCK_SECONDS)
     # Read once, written once.
     yield Comparison(COPIES, timed(copy), step, {**detail, "bytes": 2 * COPIED}, block_seconds=BLOCK_SECONDS)
+
+
+def _work(calls: list[LayerCall]) -> dict[str, Any]:
+    counted = [flops(layer_calls.shapes(call)) for call in calls]
+    return {
+        "forward_flops": sum(each or 0 for each in counted),
+        "layers": len(calls),
+        "not_counted": sorted({call.kind for call, each in zip(calls, counted, strict=True) if each is None}),
+        "activation_bytes": sum(layer_calls.size_of(call.outputs) for call in calls),
+    }
 
 
 def _step(job: Job) -> Callable[[], float]:

@@ -34,8 +34,6 @@ _SHORT_NS = 2e6
 _PLAUSIBLE = 6.0
 """Worth of it where a layer hands its numbers to Python, or is far wider than all others."""
 _STANDS_OUT = ("flattened", "embeddings", "recurrent", "activations")
-_MOST_ON_JAX = 60
-"""Outside of a compiled step JAX compiles every operation by itself."""
 _NAMED = 200
 _MOST_TIMES = 50
 _COPIES = 4
@@ -135,9 +133,6 @@ class Layers:
             raise CannotRun("torch.compile makes one piece of all layers", do="try it without jit_compile")
         if job.backend == "jax" and not job.own.jit_compile:
             raise CannotRun("the step is not compiled: eager-step judges that")
-        count = sum(1 for _ in model_layers.leaves(job.model))
-        if job.backend == "jax" and count > _MOST_ON_JAX:
-            raise CannotRun(f"calling {count} layers one by one takes too long on JAX", do="time the layers by hand")
         if _COPIES * 4 * int(job.model.count_params()) > free_memory():
             raise CannotRun("its weights do not fit into memory again", do="run it on a machine with more memory")
         self.backend = job.backend

@@ -9,7 +9,7 @@ from typing import Any
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.job import BARE, Job
-from fitdoctor.lab.sequences import Padded, buckets, cut, padded, real_lengths
+from fitdoctor.lab.sequences import Padded, bounds, buckets, cut, padded, real_lengths
 
 NAME = "batches of like lengths"
 BATCHES = 32
@@ -39,9 +39,10 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         raise CannotRun("no part of a batch is padded")
     lengths, sizes = _counted(job, first)
     wanted = buckets(lengths, job.batch_rows)
-    detail = {
+    detail: dict[str, Any] = {
         "real": int(lengths.sum()), "padded": int(sum(sizes)), "mean_length": float(lengths.mean()),
         "batch_length": float(sum(sizes) / max(1, lengths.size)), "sequences": int(lengths.size), "front": first.front,
+        "bounds": bounds(lengths), "alone": not isinstance(_inputs(job.batch), (dict, list, tuple)),
     }  # fmt: skip
     _accepts(job.model, first)
     base = _cut_job(job, seen, first, round(detail["batch_length"]))

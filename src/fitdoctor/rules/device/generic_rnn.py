@@ -40,6 +40,8 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
+from fitdoctor.facts import spots
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -102,6 +104,14 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the settings."""
-    del source
     settings = sorted({each.partition("=")[0] for reasons in cost.evidence["layers"].values() for each in reasons})
-    return Fix(f"leave {', '.join(settings)} at Keras's default", "may change")
+    edits = tuple(_default(source, settings)) if source is not None else ()
+    return Fix(f"leave {', '.join(settings)} at Keras's default", "may change", edits=edits)
+
+
+def _default(source: SourceTree, settings: list[str]) -> Iterator[Arguments]:
+    """Take the settings away where they are given by name."""
+    for call in source.calls("keras.layers.LSTM", "keras.layers.GRU"):
+        given = tuple(name for name in settings if call.keyword(name) is not None)
+        if given:
+            yield Arguments(spots.spot(call), drop=given)

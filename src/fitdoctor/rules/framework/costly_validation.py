@@ -110,4 +110,5 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     give = (("validation_freq", str(every)),)
     edits = (Arguments(spots.spot(call), give, order=spots.FIT),) if call is not None else ()
     title = f"pass validation_freq={every} to fit, and divide the patience of callbacks that watch it"
-    return Fix(title, "may change", edits=edits)
+    # A stop counts validations, not epochs: beside a new one the patience that was measured would be another.
+    return Fix(title, "may change", edits=edits, apart=("wasted-epochs",))

@@ -37,12 +37,15 @@ before.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Earlier
+from fitdoctor.facts import spots
 from fitdoctor.facts.elements import place_of, share_of_loader, shorter_input
 from fitdoctor.facts.input_pipeline import InputPipeline
-from fitdoctor.facts.source_tree import FoundCall, SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Cost, Fix, Site
@@ -112,5 +115,37 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix("resize or crop right after decoding, before the other work on pixels", "may change")
+    del cost
+    title = "resize or crop right after decoding, before the other work on pixels"
+    edits = tuple(edit for file in source.files for edit in _earlier(file)) if source is not None else ()
+    return Fix(title, "may change", edits=edits if len(edits) == 1 else ())
+
+
+def _earlier(file: SourceFile) -> Iterator[Earlier]:
+    """Move the shrink before the first work on pixels, where every line between them makes one picture of another."""
+    for function in file.functions.values():
+        lines = [_step(file, statement) for statement in function.body]
+        worked = next((place for place, line in enumerate(lines) if line is not None and line[1] == "work"), None)
+        shrunk = next((place for place, line in enumerate(lines) if line is not None and line[1] == "shrink"), None)
+        if worked is None or shrunk is None or worked > shrunk:
+            continue
+        if len({line[0] if line is not None else None for line in lines[worked : shrunk + 1]}) == 1:
+            yield Earlier(spots.start(file, function.body[shrunk]), spots.start(file, function.body[worked]))
+
+
+def _step(file: SourceFile, statement: ast.stmt) -> tuple[str, str] | None:
+    """Return the name that a line makes anew of itself, and what it does; None: anything else."""
+    if (
+        not isinstance(statement, ast.Assign)
+        or len(statement.targets) != 1
+        or not isinstance(statement.value, ast.Call)
+    ):
+        return None
+    target, call = statement.targets[0], statement.value
+    given = call.args[0] if call.args else None
+    if not isinstance(target, ast.Name) or not isinstance(given, ast.Name) or given.id != target.id:
+        return None
+    module, _, name = file.resolve(call.func).rpartition(".")
+    if module == "tensorflow.image" and name in _SHRINKS:
+        return target.id, "shrink"
+    return target.id, "work" if module == "tensorflow.image" and name.startswith(_PIXELS) else "other"

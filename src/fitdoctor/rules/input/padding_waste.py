@@ -40,6 +40,8 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Edit, Rename, Wrap
+from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.mapped import method
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
@@ -118,6 +120,7 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel, source: S
                 "padded_positions": padded,
                 "lengths_tried": [found.detail.get("length") for _, found in halves],
                 "pipeline": bool(padding),
+                "bounds": trial.detail.get("bounds") if trial.detail.get("alone") else None,
             },
         )
     ]
@@ -134,7 +137,18 @@ def _counted(trial: Trial) -> str:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     if cost.evidence.get("pipeline"):
-        return Fix("put sequences of like length together: bucket_by_sequence_length", "may change")
+        title = "put sequences of like length together: bucket_by_sequence_length"
+        return Fix(title, "may change", edits=tuple(_bucketed(cost, source)))
     return Fix("put sequences of like length together and cut each batch to its longest one", "may change")
+
+
+def _bucketed(cost: Cost, source: SourceTree | None) -> Iterator[Edit]:
+    """Let the call that pads put sequences of like length together; its other arguments mean the same there."""
+    bounds = cost.evidence.get("bounds")
+    call = spots.call_at(source, cost.site, "padded_batch")
+    if not bounds or call is None or not call.node.args:
+        return
+    length = "lambda sequence, *_: tensorflow.shape(sequence)[0]"
+    yield Wrap(spots.spot(call), "batch_size", f"{length}, {bounds}, [{{}}] * {len(bounds) + 1}", order=("batch_size",))
+    yield Rename(spots.spot(call), "bucket_by_sequence_length")

@@ -35,7 +35,9 @@ import statistics
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments, Edit, Unwrap
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel, stays
 from fitdoctor.facts.training import Training
@@ -117,5 +119,45 @@ def _between(training: Training, trials: Trials, model: StepModel) -> tuple[Chan
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix("pass class numbers and use sparse_categorical_crossentropy", "same")
+    del cost
+    title = "pass class numbers and use sparse_categorical_crossentropy"
+    return Fix(title, "same", edits=tuple(_sparse(source)) if source is not None else ())
+
+
+def _sparse(source: SourceTree) -> Iterator[Edit]:
+    """Leave the class numbers as they are, where nothing but `fit` is given the rows that are made of them."""
+    compiled, made = spots.the_compile(source), spots.the_only(source.calls(*_MAKERS))
+    fit = spots.the_only(call for call in source.calls_of("fit") if call.argument(1, "y") is not None)
+    if compiled is None or made is None or fit is None or made.file is not fit.file:
+        return
+    loss, metrics = compiled.argument(1, "loss"), compiled.argument(3, "metrics")
+    plain = isinstance(loss, ast.Constant) and loss.value == "categorical_crossentropy"
+    if not plain or not _take_both(metrics) or compiled.keyword("weighted_metrics") is not None:
+        return
+    if any(each.arg in (None, "validation_data", "class_weight") for each in fit.node.keywords):
+        return
+    if any(source.calls_of("evaluate", "train_on_batch", "test_on_batch")):
+        return
+    if _only_for(fit.argument(1, "y"), made):
+        yield Unwrap(spots.spot(made), "x", order=("x",))
+        yield Arguments(spots.spot(compiled), (("loss", '"sparse_categorical_crossentropy"'),), order=spots.COMPILE)
+
+
+def _take_both(metrics: ast.expr | None) -> bool:
+    """Tell whether Keras chooses the metrics by the targets it sees."""
+    if metrics is None:
+        return True
+    named = metrics.elts if isinstance(metrics, (ast.List, ast.Tuple)) else [metrics]
+    return all(isinstance(each, ast.Constant) and each.value in ("accuracy", "acc") for each in named)
+
+
+def _only_for(target: ast.expr | None, made: FoundCall) -> bool:
+    """Tell whether the rows are made for this argument and used nowhere else."""
+    if target is made.node:
+        return True
+    statement = made.file.parents.get(made.node)
+    if not isinstance(target, ast.Name) or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    named = statement.targets[0]
+    uses = [node for node in made.file.nodes(ast.Name) if node.id == target.id]
+    return isinstance(named, ast.Name) and len(uses) == 2 and named in uses and target in uses
