@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-fixes bench-gain bench-input bench-automatic bench-shard bench-layers bench-folklore bench-check docs screenshot clean
+.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-fixes bench-cure bench-gain bench-input bench-automatic bench-shard bench-layers bench-folklore bench-check docs screenshot clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -62,6 +62,9 @@ bench-accuracy: venv  ## diagnose the corpus, compare with what the fixes really
 
 bench-fixes: venv  ## let fitdoctor fix the slow scripts of the corpus, against those made fast by hand; after bench-accuracy
 	$(BIN)/python benchmarks/fixes.py
+
+bench-cure: venv  ## fitdoctor cure on five scripts of the corpus; writes the table in README.md
+	$(BIN)/python benchmarks/cures.py
 
 bench-gain: venv  ## measure the fast scripts of the corpus again, write their gains down
 	$(BIN)/python benchmarks/measure_gain.py
