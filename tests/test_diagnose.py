@@ -157,3 +157,15 @@ def test_fixes_that_leave_steps_out_count_in_what_all_of_them_save(tmp_path: Pat
     assert ceiling is not None
     assert ceiling.speedup.mid == pytest.approx(1 / 0.16, rel=0.01)
     assert ceiling.speedup.low >= 1 / 0.25 - 0.1
+
+
+def test_a_large_saving_that_a_noisy_run_cannot_tell_from_nothing_is_unknown(tmp_path: Path) -> None:
+    run = Run(noise=0.5)
+    run.fit(compute_ms=20, epochs_planned=50, dtype="float64")
+    run.noise, run._wave = 0.01, 0.0
+    run.trial("float32", baseline_ms=20, changed_ms=15)
+    report = diagnose(run.capture(tmp_path))
+    assert not report.findings
+    (told,) = [each.gap for each in report.unknown if each.rule == "float64-data"]
+    assert "cannot tell less than" in told.reason
+    assert "nothing else runs" in told.remedy

@@ -40,6 +40,9 @@ from fitdoctor.model import (
 from fitdoctor.rules import Absent, Clear, Rule, Suspect, all_rules
 
 _BUG = "please report it, with the capture if you can"
+_QUIETER = "run it while nothing else runs on the machine, or watch more steps: --steps N"
+LARGE = 0.15
+"""A saving of at least this much that a noisy run cannot tell from nothing is unknown, not fine."""
 
 
 def diagnose(capture: Capture) -> Report:
@@ -115,7 +118,12 @@ def _measured(rule: Rule, facts: Resolver, sites: Sequence[Site], source: Source
     noise = model.noise
     costly = [cost for cost in verdict if cost.saving.low > (noise if cost.noise is None else cost.noise)]
     if not costly:
-        return [Passed(rule.name, _too_little(verdict, noise) + _although(sites))]
+        told = _too_little(verdict, noise)
+        # Measured in turns it is there; only against how much this run's steps vary it is not.
+        if any(cost.noise is None and cost.saving.low > LARGE for cost in verdict):
+            gap = Gap(f"what {rule.name} costs", told, _QUIETER)
+            return [Unknown(rule.name, gap), *_suspicions(rule, sites, gap)]
+        return [Passed(rule.name, told + _although(sites))]
     # Whether there is something to save is known from what was measured in turns; how much it will be is not.
     promised = [replace(cost, saving=model.in_another_run(cost.saving)) for cost in costly]
     return [_finding(rule, cost, sites, source) for cost in promised]
