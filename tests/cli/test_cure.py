@@ -72,6 +72,15 @@ def test_cure_finds_proves_writes_and_can_be_undone(doctor: Doctor) -> None:
     assert undone.returncode == 0, undone.stderr
     assert path.read_bytes() == before
 
+    fixed = fitdoctor(doctor, "fix", "--apply", "--prove", "--steps", "50", "--quiet", path.name)
+    assert fixed.returncode == 0, fixed.stdout + fixed.stderr
+    assert "-model.compile" in fixed.stdout
+    assert "PROVED" in fixed.stdout
+    assert "Kept  eager-step" in fixed.stdout
+    assert "run_eagerly" not in path.read_text()
+    assert fitdoctor(doctor, "fix", "--undo").returncode == 0
+    assert path.read_bytes() == before
+
 
 def test_a_rule_that_is_none_is_told(doctor: Doctor) -> None:
     path = doctor.script("print('no training')\n")

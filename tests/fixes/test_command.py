@@ -77,7 +77,7 @@ def test_only_what_is_unsafe_is_left_out(project: Project) -> None:
 def test_an_unknown_rule(project: Project) -> None:
     done = project.fix("--only", "mising-xla", str(project.capture()))
     assert done.returncode == 2
-    assert "did you mean `--only missing-xla`?" in done.stderr
+    assert "did you mean 'missing-xla'?" in done.stderr
 
 
 def test_interactive_writes_what_was_agreed_to(project: Project) -> None:

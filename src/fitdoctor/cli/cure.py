@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fitdoctor.cli import run as running
-from fitdoctor.errors import EXIT_NO_TRAINING, EXIT_OK, UsageError
+from fitdoctor.cli.proving import BUDGET
+from fitdoctor.errors import EXIT_NO_TRAINING, UsageError
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-EXIT_NOTHING_KEPT = 1
-PROOF_BUDGET = 600.0
 _FLAG: dict[str, Any] = {"action": "store_true"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "--dry-run": _FLAG | {"help": "prove, but write nothing"},
@@ -26,7 +24,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--budget": {
         "metavar": "S",
         "type": running.seconds,
-        "default": PROOF_BUDGET,
+        "default": BUDGET,
         "help": "take about S seconds to prove (default: 600); finding causes takes a minute or two before that",
     },
     "--project": {"metavar": "FOLDER", "help": "where files may be changed (default: the script's own project)"},
@@ -63,7 +61,7 @@ def check_rules(names: Sequence[str]) -> None:
 
     from fitdoctor.rules import all_rules
 
-    known = [rule.name for rule in all_rules()]
+    known = [rule.name for rule in all_rules()] if names else []
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
@@ -94,10 +92,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry it out."""
     from rich.console import Console
 
-    from fitdoctor import pipeline
-    from fitdoctor.cli import output
-    from fitdoctor.cli.progress import Progress
-    from fitdoctor.fixes import writing
+    from fitdoctor.cli import output, proving
     from fitdoctor.fixes.plan import Wanted
     from fitdoctor.report import cured
 
@@ -106,28 +101,11 @@ def run(args: argparse.Namespace) -> int:
     capture = diagnosed(args, command="cure")
     if capture is None:
         return EXIT_NO_TRAINING
-    plan, outcome = pipeline.prove_fixes(
-        capture,
-        Wanted(args.unsafe, frozenset(args.only or ()), args.project),
-        steps=args.steps,
-        budget=args.budget,
-        one_by_one=args.one_by_one,
-        tell=Progress(sys.stderr, quiet=args.quiet),
-    )
+    wanted = Wanted(args.unsafe, frozenset(args.only or ()), args.project)
+    plan, outcome = proving.proved(capture, wanted, args, one_by_one=args.one_by_one)
     if args.json:
         output.write(cured.dumps(plan, outcome), args.json)
     console = Console(highlight=False, stderr=args.json == output.STDOUT)
     cured.render(plan, outcome, console)
     console.file.flush()
-    if outcome is None:
-        return EXIT_OK
-    if outcome.kept is None:
-        return EXIT_NOTHING_KEPT
-    if args.dry_run:
-        output.talk("nothing was written: --dry-run")
-        return EXIT_OK
-    writing.apply(plan)
-    for change in plan.files:
-        output.talk(f"wrote {change.path}")
-    output.talk("`fitdoctor fix --undo` takes it back")
-    return EXIT_OK
+    return proving.conclude(plan, outcome, write=not args.dry_run, unwritten="--dry-run")

@@ -1,4 +1,4 @@
-"""`fitdoctor fix`: what was found becomes a diff, and with --apply an edit that can be undone.
+"""`fitdoctor fix`: what was found becomes a diff, with --prove a measured one, with --apply an edit that can be undone.
 
 Options before the script are ours; everything after it belongs to the script, untouched.
 """
@@ -24,11 +24,18 @@ if TYPE_CHECKING:
 
 _TAKEN = ("--steps", "--budget", "--no-lab", "--capture", "--quiet")
 """Options of `fitdoctor run` that are about running a script."""
+_OF_PROOF = ("--steps", "--budget", "--quiet")
+"""Those of them that are about the proof, where there is one."""
 _LOOKED_AT = 20
 """So many captures of scripts of that name are opened to find one of the very command."""
 _FLAG: dict[str, Any] = {"action": "store_true"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "--apply": _FLAG | {"help": "write the fixes into the files (default: only show them)"},
+    "--prove": _FLAG
+    | {
+        "help": "run the script with and without them in turns first (--steps, --budget: of these runs); with --apply "
+        "only what is proved is written"
+    },
     "--unsafe": _FLAG | {"help": "also those that may change results"},
     "--only": {"metavar": "RULE", "action": "append", "help": "only the fixes of this rule (may be repeated)"},
     "--interactive": _FLAG | {"help": "ask for each fix, then write those you agreed to"},
@@ -47,9 +54,10 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "       fitdoctor fix [options] -m MODULE [ARGS...]\n       fitdoctor fix --undo [SCRIPT]",
         help="show what to change as a diff, write it, undo it",
         description="Show what a diagnosis says as diffs of the source, and with --apply write them. Takes the newest "
-        "capture, or that of SCRIPT as it is now, or runs it first as `fitdoctor run` does. What is written can be "
-        "undone.",
-        epilog="exit code: 0; 2 if something was to be written and nothing could be; 4 if no training was seen",
+        "capture, or that of SCRIPT as it is now, or runs it first as `fitdoctor run` does. With --prove they are "
+        "measured before. What is written can be undone.",
+        epilog="exit code: 0; 1 if nothing was proved; 2 if something was to be written and nothing could be; 4 if no "
+        "training was seen",
     )
     for name, details in OPTIONS.items():
         parser.add_argument(name, **details)
@@ -72,31 +80,25 @@ def run(args: argparse.Namespace, launcher: Any = None) -> int:
         return code
     from fitdoctor.fixes.plan import Wanted
 
-    only = frozenset(args.only or ())
-    return _fix(path, Wanted(args.unsafe, only, args.project), write=args.apply, ask=args.interactive)
+    return _fix(path, Wanted(args.unsafe, frozenset(args.only or ()), args.project), args)
 
 
 def _check(args: argparse.Namespace) -> None:
-    import difflib
+    from fitdoctor.cli import cure
 
-    from fitdoctor.rules import all_rules
-
-    known = [rule.name for rule in all_rules()] if args.only else []
-    for name in args.only or ():
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise UsageError(
-                f"there is no rule {name!r}",
-                do=f"did you mean `--only {near[0]}`?" if near else "list them with `fitdoctor rules`",
-            )
+    cure.check_rules(args.only or ())
     if not args.undo:
         return
-    others = ("--apply", "--unsafe", "--only", "--interactive", "--fresh", *_TAKEN)
-    given = [name for name in others if getattr(args, name.removeprefix("--").replace("-", "_"))]
+    given = _given(args, "--apply", "--prove", "--unsafe", "--only", "--interactive", "--fresh", *_TAKEN)
     if given:
         raise UsageError(f"--undo takes a fix back: {given[0]} means nothing beside it", do="drop one")
     if len(args.rest) > 1:
         raise UsageError(f"expected nothing after the script, found {args.rest[1]!r}", do="drop it")
+
+
+def _given(args: argparse.Namespace, *names: str) -> list[str]:
+    """Return which of these options were given."""
+    return [name for name in names if getattr(args, name.removeprefix("--").replace("-", "_"))]
 
 
 # --- where the findings come from ---------------------------------------------------------------------------
@@ -108,7 +110,7 @@ def _capture(args: argparse.Namespace, launcher: Any) -> tuple[Path | None, int]
     from fitdoctor.cli import output
 
     if not args.rest or (args.rest[0].endswith(SUFFIX) and not running.is_module_flag(args.rest[0])):
-        given = [name for name in (*_TAKEN, "--fresh") if getattr(args, name.removeprefix("--").replace("-", "_"))]
+        given = _given(args, *(name for name in (*_TAKEN, "--fresh") if not (args.prove and name in _OF_PROOF)))
         if given:
             raise UsageError(f"{given[0]} is about running a script, and none was named", do="name one, or drop it")
         if len(args.rest) > 1:
@@ -118,7 +120,9 @@ def _capture(args: argparse.Namespace, launcher: Any) -> tuple[Path | None, int]
     if found is not None:
         output.talk(f"reading {found}, a capture of the script as it is now (--fresh runs it again)")
         return found, EXIT_OK
-    ended = running.observe(args, launcher, command="fix")
+    # What is said about steps and time is about the proof, then: the diagnosis takes its own.
+    own = {"steps": None, "budget": None} if args.prove else {}
+    ended = running.observe(argparse.Namespace(**{**vars(args), **own}), launcher, command="fix")
     if ended.message:
         output.talk(ended.message)
     if ended.capture is not None:
@@ -159,7 +163,7 @@ def kept(words: Sequence[str]) -> Path | None:
 # --- what becomes of them -----------------------------------------------------------------------------------
 
 
-def _fix(path: Path, wanted: Wanted, *, write: bool, ask: bool) -> int:
+def _fix(path: Path, wanted: Wanted, args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fitdoctor import pipeline
@@ -169,15 +173,19 @@ def _fix(path: Path, wanted: Wanted, *, write: bool, ask: bool) -> int:
 
     plan = pipeline.plan_fixes(path, wanted)
     console = Console(highlight=False)
-    if ask:
-        plan = pipeline.plan_fixes(path, _asked(plan, wanted, console))
+    if args.interactive:
+        wanted = _asked(plan, wanted, console)
+        plan = pipeline.plan_fixes(path, wanted)
     else:
         page.render(plan.items, console)
     console.file.flush()
     if not plan.items:
         output.talk("there is nothing to fix" if not wanted.only else "nothing was found by these rules")
         return EXIT_OK
-    if not (write or ask):
+    write = args.apply or args.interactive
+    if args.prove and plan.ready:
+        return _prove(path, wanted, args, console, write=write)
+    if not write:
         _suggest(plan)
         return EXIT_OK
     journal = writing.apply(plan)
@@ -188,6 +196,18 @@ def _fix(path: Path, wanted: Wanted, *, write: bool, ask: bool) -> int:
         output.talk(f"wrote {change.path}")
     output.talk(f"{names}: written. `fitdoctor fix --undo` takes it back; `fitdoctor prove` measures what it gives")
     return EXIT_OK
+
+
+def _prove(path: Path, wanted: Wanted, args: argparse.Namespace, console: Console, *, write: bool) -> int:
+    """Prove what was shown, as `fitdoctor cure` does, and write what is kept of it."""
+    from fitdoctor.cli import proving
+    from fitdoctor.report import cured
+
+    plan, outcome = proving.proved(path, wanted, args)
+    if outcome is not None:
+        cured.verdict(outcome, console)
+        console.file.flush()
+    return proving.conclude(plan, outcome, write=write, unwritten="--apply writes what is proved")
 
 
 def _suggest(plan: Plan) -> None:

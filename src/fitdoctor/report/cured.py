@@ -1,4 +1,4 @@
-"""What `fitdoctor cure` tried, measured and kept, as a person reads it and as data."""
+"""What `fitdoctor cure` and `fitdoctor fix --prove` tried, measured and kept, as a person reads it and as data."""
 
 from __future__ import annotations
 
@@ -22,30 +22,36 @@ _STYLES = {"PROVED": "bold green", "REFUTED": "bold red"}
 def render(plan: Plan, outcome: Outcome | None, console: Console) -> None:
     """Print what was proved as a table, the kept edits as diffs, and what is left to do by hand."""
     page = Page(console)
-    kept = outcome.kept if outcome is not None else None
     if outcome is not None:
-        console.print(_table(outcome, page))
-        console.print()
-    if kept is not None:
-        told = kept.proof
-        page.paragraph(
-            ("Kept  ", "bold green"),
-            ", ".join(told.rules),
-            f": the training takes {units.duration_range(told.after_s)} instead of "
-            f"{units.duration_range(told.before_s)}, {units.times_exact(told.speedup)} as fast; "
-            f"learning: {told.learning}.",
-        )
-        console.print()
-        fixes.render(plan.ready, console)
-    elif outcome is not None:
-        page.paragraph(("Nothing was kept: ", "bold"), f"{outcome.tried[0].proof.because}.")
+        verdict(outcome, console)
     elif not plan.items:
         page.paragraph("Nothing was found that is worth fixing.")
+    if outcome is not None and outcome.kept is not None:
+        console.print()
+        fixes.render(plan.ready, console)
     left = [item for item in plan.items if item.state in ("by hand", "refused") or item.why.startswith("it may change")]
     if left:
         page.paragraph(("Left to you", "bold"))
         for item in left:
             page.paragraph(f"{item.rule}: {item.fix.title}", f" ({item.why})" if item.why else "", indent=2, hang=2)
+
+
+def verdict(outcome: Outcome, console: Console) -> None:
+    """Print what was tried as a table, predicted beside measured, and what is kept of it."""
+    page = Page(console)
+    console.print(_table(outcome, page))
+    console.print()
+    if outcome.kept is None:
+        page.paragraph(("Nothing was kept: ", "bold"), f"{outcome.tried[0].proof.because}.")
+        return
+    told = outcome.kept.proof
+    page.paragraph(
+        ("Kept  ", "bold green"),
+        ", ".join(told.rules),
+        f": the training takes {units.duration_range(told.after_s)} instead of "
+        f"{units.duration_range(told.before_s)}, {units.times_exact(told.speedup)} as fast; "
+        f"learning: {told.learning}.",
+    )
 
 
 def _table(outcome: Outcome, page: Page) -> Table:
