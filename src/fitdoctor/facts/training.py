@@ -137,8 +137,8 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
     warm = rows.warm(every)
     call_count = sum(call.count for call in calls)
     plans = [_plan(capture, call, steps, last=call is _last(capture)) for call, steps in seen]
-    per_epoch, gaps = _per_epoch(capture, seen)
     epochs = sum(plan.epochs for plan in plans)
+    per_epoch, gaps = _per_epoch(capture, seen, epochs)
     elsewhere = {name: seconds * epochs for name, seconds in per_epoch.items()}
     planned = sum(plan.steps for plan in plans)
     saving = _saving_per_step(capture, seen)
@@ -182,6 +182,8 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
     )
 
 
+FEWEST_OTHERS = 2
+FAR_LONGER = 5.0
 BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 
 
@@ -222,8 +224,10 @@ def _complete_epochs(capture: Capture, call: Call, steps: Steps) -> list[float]:
     ]
 
 
-def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[dict[str, float], tuple[Gap, ...]]:
-    """Return the seconds per epoch outside its steps, by what they went to."""
+def _per_epoch(
+    capture: Capture, seen: Sequence[tuple[Call, Steps]], epochs: int
+) -> tuple[dict[str, float], tuple[Gap, ...]]:
+    """Return the seconds per epoch outside its steps, by what they went to; on average over all `epochs`."""
     looked = later_epochs(capture, seen)
     ids = {call.id for call, _ in seen}
     if not looked:
@@ -244,7 +248,7 @@ def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[di
     ]
     own = sum(each.self_ns / max(1, each.count) for each in hooks) / 1e9
     nested = sum((each.total_ns - each.self_ns) / max(1, each.count) for each in hooks) / 1e9
-    rest = statistics.fmean(look[1] for look in looked) - own - nested
+    rest = mean_over([look[1] for look in looked], epochs, by_hooks=own + nested) - own - nested
     split = {
         "validation": validation,
         "epoch callbacks": own,
@@ -252,6 +256,19 @@ def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[di
         "between epochs": max(0.0, rest),
     }
     return split, ()
+
+
+def mean_over(values: Sequence[float], epochs: int, by_hooks: float = 0.0) -> float:
+    """Return the mean over all epochs of what was seen in some of them.
+
+    One that is far longer than every other (memory is given back, once) is not taken to come again; unless callbacks
+    took that time, which may save every now and then.
+    """
+    *others, longest = sorted(values)
+    alone = len(others) >= FEWEST_OTHERS and longest > FAR_LONGER * max(others) and by_hooks < longest / FAR_LONGER
+    if not alone or epochs <= len(values):
+        return statistics.fmean(values)
+    return (sum(values) + (epochs - len(values)) * statistics.fmean(others)) / epochs
 
 
 def later_epochs(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> list[tuple[float, float]]:
