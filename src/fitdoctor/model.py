@@ -524,6 +524,13 @@ class Spot:
     """The command that would tell whether it costs anything."""
     fingerprint: str
     """Stays when lines above it come and go."""
+    fix: Fix | None = None
+    """An edit that the source alone shows to be right; in a notebook it is not made."""
+
+    @property
+    def is_fixable(self) -> bool:
+        """Whether `check --fix` would mend it."""
+        return self.fix is not None and self.cell is None
 
     @property
     def where(self) -> str:
@@ -559,6 +566,8 @@ class Checked:
     """Suspicions that a comment or a setting silences."""
     titles: Mapping[str, str] = field(default_factory=dict)
     """What is wrong, for every rule that was asked."""
+    fixed: tuple[Spot, ...] = ()
+    """What `--fix` has mended; it is not among the spots any more."""
     schema: str = CHECK_SCHEMA
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fitdoctor.checking import comments, packages, reading
 from fitdoctor.checking.settings import Settings
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
-from fitdoctor.model import Site, Spot, Suspicion, Unchecked
+from fitdoctor.model import Fix, Site, Spot, Suspicion, Unchecked
 from fitdoctor.rules import Rule, all_rules
 
 _FRAMEWORK = re.compile("keras|tensorflow|torch|jax")
@@ -36,9 +36,14 @@ class Looked:
 
 def look(path: str, settings: Settings) -> Looked:
     """Look at one file; never raises for what is in it."""
-    text = reading.read(path)
+    return look_at(reading.read(path), settings)
+
+
+def look_at(text: reading.Text | Unchecked, settings: Settings) -> Looked:
+    """Look at what a file says."""
     if isinstance(text, Unchecked):
         return Looked(unchecked=(text,))
+    path = text.path
     file = SourceFile(path, text.text, packages.given(path, text.text))
     unchecked: list[Unchecked] = []
     if text.notebook is not None:
@@ -56,7 +61,7 @@ def look(path: str, settings: Settings) -> Looked:
         for rule, site in found
         if not said.silence(rule.name, site.line) and not ignored & {rule.name, rule.family}
     ]
-    spots = tuple(_spots(text, kept, settings.root)) if kept else ()
+    spots = tuple(_spots(text, SourceTree((file,), ran=False), kept, settings.root)) if kept else ()
     return Looked(spots, tuple(unchecked), faults, len(found) - len(kept))
 
 
@@ -83,7 +88,7 @@ def _suspected(file: SourceFile, rules: Sequence[Rule], unchecked: list[Unchecke
         yield from ((rule, site) for site in {site.line: site for site in reversed(sites)}.values())
 
 
-def _spots(text: reading.Text, found: Sequence[tuple[Rule, Site]], root: str) -> Iterator[Spot]:
+def _spots(text: reading.Text, source: SourceTree, found: Sequence[tuple[Rule, Site]], root: str) -> Iterator[Spot]:
     whole = text.text.split("\n")
     tell = _tell(text)
     seen: Counter[tuple[str, ...]] = Counter()
@@ -97,7 +102,18 @@ def _spots(text: reading.Text, found: Sequence[tuple[Rule, Site]], root: str) ->
             last = min((site.end_line or site.line) - holder.first + 1, len(lines))
             where = replace(site, line=site.line - holder.first + 1, end_line=last)
         suspicion = Suspicion(rule.name, rule.family, where, worded(rule))
-        yield Spot(suspicion, cell, lines, tell, _fingerprint(text.path, root, *key, str(seen[key])))
+        fingerprint = _fingerprint(text.path, root, *key, str(seen[key]))
+        yield Spot(suspicion, cell, lines, tell, fingerprint, _proved(rule, site, source))
+
+
+def _proved(rule: Rule, site: Site, source: SourceTree) -> Fix | None:
+    """Return the edit that the source alone shows to be right, if the rule knows one."""
+    if rule.provable is None:
+        return None
+    try:
+        return rule.provable(site, source)
+    except Exception:  # a suspicion without an edit is still one
+        return None
 
 
 def worded(rule: Rule) -> str:

@@ -30,6 +30,11 @@ def read(path: str) -> Text | Unchecked:
             data = file.read(_LARGEST + 1)
     except OSError as error:
         return Unchecked(path, None, f"cannot be read: {error.strerror or error}")
+    return understood(path, data)
+
+
+def understood(path: str, data: bytes) -> Text | Unchecked:
+    """Read what a file holds, or say why that is not possible."""
     if len(data) > _LARGEST:
         return Unchecked(path, None, "is larger than 20 MB: no source that a person wrote")
     try:

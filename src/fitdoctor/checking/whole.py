@@ -4,19 +4,45 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fitdoctor.checking import packages
 from fitdoctor.checking import settings as project
 from fitdoctor.checking.check import Looked, look, quick
 from fitdoctor.checking.paths import collect
 from fitdoctor.checking.settings import Settings
-from fitdoctor.model import Checked
+from fitdoctor.model import Checked, Unchecked
 from fitdoctor.rules import all_rules
 
 _PAYS = 300
 """Files; for fewer, starting processes takes longer than they save."""
 _AT_A_TIME = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is looked at, and what for."""
+
+    files: tuple[str, ...]
+    settings: Settings
+    unchecked: tuple[Unchecked, ...] = ()
+
+
+def scope(
+    paths: Sequence[str] = (),
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> Scope:
+    """Find what is below files, folders and globs (by default the current folder), as the project's settings say."""
+    paths = list(paths) or ["."]
+    families = {rule.name: rule.family for rule in all_rules()}
+    project.check_names((*select, *ignore), families, "the command line")
+    settings = project.load(project.find(paths), families)
+    settings = replace(settings, select=tuple(select) or settings.select, ignore=(*settings.ignore, *ignore))
+    collected = collect(paths, (*settings.exclude, *exclude), settings.root)
+    return Scope(collected.files, settings, collected.unchecked)
 
 
 def check_paths(
@@ -28,18 +54,18 @@ def check_paths(
     jobs: int = 1,
 ) -> Checked:
     """Look at files, folders and globs (by default at the current folder), as the project's settings say."""
-    paths = list(paths) or ["."]
+    return check_files(scope(paths, select=select, ignore=ignore, exclude=exclude), jobs=jobs)
+
+
+def check_files(asked: Scope, *, jobs: int = 1) -> Checked:
+    """Look at these files."""
     packages.forget()
-    families = {rule.name: rule.family for rule in all_rules()}
-    project.check_names((*select, *ignore), families, "the command line")
-    settings = project.load(project.find(paths), families)
-    settings = replace(settings, select=tuple(select) or settings.select, ignore=(*settings.ignore, *ignore))
-    collected = collect(paths, (*settings.exclude, *exclude), settings.root)
-    looked = _looked(collected.files, settings, jobs)
+    settings = asked.settings
+    looked = _looked(asked.files, settings, jobs)
     return Checked(
         files=len(looked),
         spots=tuple(spot for each in looked for spot in each.spots),
-        unchecked=(*collected.unchecked, *(problem for each in looked for problem in each.unchecked)),
+        unchecked=(*asked.unchecked, *(problem for each in looked for problem in each.unchecked)),
         warnings=tuple(warning for each in looked for warning in each.warnings),
         suppressed=sum(each.suppressed for each in looked),
         titles={rule.name: rule.title for rule in all_rules() if settings.wants(rule.name, rule.family)},

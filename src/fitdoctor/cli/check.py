@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fitdoctor.errors import EXIT_OK, EXIT_USAGE
+from fitdoctor.errors import EXIT_OK, EXIT_USAGE, UsageError
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from fitdoctor.model import Checked
+    from fitdoctor.checking.whole import Scope
+    from fitdoctor.fixes.suspected import Mended
+    from fitdoctor.model import Checked, Spot
 
 EXIT_SUSPECTED = 1
 FORMATS = ("text", "json", "sarif", "junit", "github")
@@ -24,7 +27,7 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Look for patterns that may slow a training down, in Python files and notebooks, without running "
         "or importing anything. What it says is a suspicion: whether it costs anything, only a run can tell "
         "(`fitdoctor run`).",
-        epilog="exit code: 0 nothing suspected; 1 something suspected; 2 something could not be checked",
+        epilog="exit code: 0 nothing suspected (any more); 1 something suspected; 2 something could not be checked",
     )
     parser.add_argument("paths", metavar="PATHS", nargs="*", help="files, folders or globs (default: this folder)")
     parser.add_argument(
@@ -32,6 +35,12 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--ignore", metavar="RULES", action="append", help="do not look for these")
     parser.add_argument("--exclude", metavar="PATTERN", action="append", help="leave out files and folders like this")
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="mend what the source alone shows how to, with the same results; `fitdoctor fix --undo` takes it back",
+    )
+    parser.add_argument("--diff", action="store_true", help="show what --fix would write, and write nothing")
     parser.add_argument("--format", choices=FORMATS, default="text", help="how to tell it (default: text)")
     parser.add_argument(
         "-j", "--jobs", metavar="N", type=_count, help="use N processes for many files (default: all cores)"
@@ -41,25 +50,69 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out."""
-    from fitdoctor.checking.whole import check_paths
+    from fitdoctor.checking.whole import check_files, scope
     from fitdoctor.cli import output
 
+    if args.diff and args.format != "text":
+        raise UsageError(f"--diff shows a diff, found --format {args.format} beside it", do="drop one")
     output.check_writable(args.output)
-    checked = check_paths(
-        args.paths,
-        select=_names(args.select),
-        ignore=_names(args.ignore),
-        exclude=args.exclude or (),
-        jobs=args.jobs or _cores(),
-    )
+    asked = scope(args.paths, select=_names(args.select), ignore=_names(args.ignore), exclude=args.exclude or ())
+    jobs = args.jobs or _cores()
+    checked = check_files(asked, jobs=jobs)
     for warning in checked.warnings:
         output.talk(f"warning: {warning}")
     for problem in checked.unchecked:
         output.talk(f"could not be checked: {problem}")
-    _tell(checked, args.format, args.output)
+    if args.diff:
+        _show(checked, asked, args.output)
+    else:
+        checked = _fixed(checked, asked, jobs) if args.fix else checked
+        _tell(checked, args.format, args.output)
     if checked.unchecked:
         return EXIT_USAGE
     return EXIT_SUSPECTED if checked.spots else EXIT_OK
+
+
+def _show(checked: Checked, asked: Scope, path: str | None) -> None:
+    """Show what would be written."""
+    from fitdoctor.cli import output
+    from fitdoctor.fixes.suspected import mend
+
+    mended = mend(checked, asked.settings)
+    _tell_left(mended)
+    output.write(mended.diff, path or output.STDOUT)
+    output.talk(f"nothing was written; --fix would mend {len(mended.spots)} of {_many(checked.spots)}")
+
+
+def _fixed(checked: Checked, asked: Scope, jobs: int) -> Checked:
+    """Write what can be mended, and look again."""
+    from dataclasses import replace
+
+    from fitdoctor.checking.whole import check_files
+    from fitdoctor.cli import output
+    from fitdoctor.fixes import writing
+    from fitdoctor.fixes.suspected import mend
+
+    mended = mend(checked, asked.settings)
+    _tell_left(mended)
+    if not mended.files:
+        return checked
+    writing.write(mended.files, mended.files[0].path, [spot.suspicion.rule for spot in mended.spots])
+    for change in mended.files:
+        output.talk(f"wrote {change.path}")
+    output.talk("`fitdoctor fix --undo` takes it back")
+    return replace(check_files(asked, jobs=jobs), fixed=mended.spots)
+
+
+def _tell_left(mended: Mended) -> None:
+    from fitdoctor.cli import output
+
+    for where, why in mended.left:
+        output.talk(f"not mended: {why}" if where in why else f"not mended: {where}: {why}")
+
+
+def _many(spots: Sequence[Spot]) -> str:
+    return "1 suspicion" if len(spots) == 1 else f"{len(spots):,} suspicions"
 
 
 def _count(text: str) -> int:

@@ -30,14 +30,18 @@ class Undone:
 
 def apply(plan: Plan) -> Journal | None:
     """Write what is ready; None where that changes nothing.  A failure leaves every file as it was."""
-    if not plan.files:
+    return write(plan.files, plan.script, [each.rule for each in plan.ready])
+
+
+def write(changes: Sequence[FileChange], script: str, rules: Sequence[str]) -> Journal | None:
+    """Change these files for these rules, all or none."""
+    if not changes:
         return None
     with journal.alone():
-        for each in plan.files:
+        for each in changes:
             guard.unchanged(each.path, each.before)
-        rules = tuple(dict.fromkeys(each.rule for each in plan.ready))
-        kept = journal.written(plan.files, plan.script, rules)
-        _write_all(plan.files, kept)
+        kept = journal.written(changes, script, tuple(dict.fromkeys(rules)))
+        _write_all(changes, kept)
     return kept
 
 

@@ -14,6 +14,7 @@ def as_data(checked: Checked) -> dict[str, Any]:
         "schema": checked.schema,
         "files": checked.files,
         "suspicions": [_spot(spot) for spot in checked.spots],
+        "fixed": [_spot(spot) for spot in checked.fixed],
         "suppressed": checked.suppressed,
         "unchecked": [
             {"path": each.path, "cell": each.cell, "line": each.line, "reason": each.reason}
@@ -44,4 +45,5 @@ def _spot(spot: Spot) -> dict[str, Any]:
         "why": suspicion.why,
         "tell": spot.tell,
         "fingerprint": spot.fingerprint,
+        "fix": spot.fix.title if spot.fix is not None and spot.is_fixable else None,
     }

@@ -23,6 +23,8 @@ def dumps(checked: Checked) -> str:
 
 def render(checked: Checked, stream: TextIO) -> None:
     """Print them; what has nothing to show is said without loading what draws."""
+    for spot in checked.fixed:
+        stream.write(f"mended {spot.where}: {spot.suspicion.rule}: {spot.fix.title if spot.fix else ''}\n")
     if checked.spots:
         from rich.console import Console
 
@@ -41,6 +43,9 @@ def summary(checked: Checked) -> str:
     found = f"{_count(count, 'suspicion')} in {_count(files, 'file')}" if count else "Nothing suspicious"
     rest = [_count(checked.suppressed, "more silenced", "more silenced")] if checked.suppressed else []
     rest += [f"{len(checked.unchecked)} could not be checked"] if checked.unchecked else []
+    rest += [_count(len(checked.fixed), "mended", "mended")] if checked.fixed else []
+    fixable = sum(spot.is_fixable for spot in checked.spots)
+    rest += [f"--fix mends {fixable if fixable < count else 'it' if count == 1 else 'them'}"] if fixable else []
     return "; ".join([f"{found}, {_count(checked.files, 'file')} checked", *rest]) + "."
 
 
@@ -55,6 +60,8 @@ def _spot(page: Page, spot: Spot) -> None:
     page.paragraph((suspicion.rule, "bold yellow"), (f"  {suspicion.family}  suspicion", "dim"))
     page.paragraph(suspicion.why, indent=3)
     frame(page, suspicion.site, lambda site: list(spot.lines), 3, cell=spot.cell)
+    if spot.fix is not None and spot.is_fixable:
+        page.paragraph(("--fix  ", "bold green"), spot.fix.title, indent=3)
     page.blank()
 
 

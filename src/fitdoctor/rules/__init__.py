@@ -8,6 +8,8 @@ A rule is a module `rules/<family>/<rule>.py` with three functions; its docstrin
 
 What the pattern may cost, in the words of `fitdoctor check`, is its `SUSPICION`: "may ...", one line.
 A cause that no pattern in the source gives away also has `place(source)`: where the edit would go, once measured.
+A rule whose edit needs no run also has `provable(site, source) -> Fix | None`: where the source alone shows that
+results stay the same, to the bit, and that nothing gets slower, `fitdoctor check --fix` writes it.
 
 `measure` gets the facts its signature names.  A fact that cannot be established makes the outcome `Unknown`.
 """
@@ -69,6 +71,8 @@ class Rule:
     """Where the edit would go, for causes that no pattern in the source gives away."""
     suspicion: str = ""
     """What the pattern may cost, where nobody has measured it."""
+    provable: Callable[[Site, Any], Fix | None] | None = None
+    """What to do about a site of `locate`, where the source alone shows that it is the same and never slower."""
 
 
 @functools.cache
@@ -104,4 +108,5 @@ def _rule(family: str, name: str) -> Rule:
         measure=module.measure,
         fix=module.fix,
         suspicion=getattr(module, "SUSPICION", ""),
+        provable=getattr(module, "provable", None),
     )

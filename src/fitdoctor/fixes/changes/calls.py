@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fitdoctor.fixes.document import CannotEdit, Splice
@@ -88,4 +89,13 @@ def _follow(syntax: Syntax, first: cst.Call, second: cst.Call) -> bool:
     names = [each.targets[0].target for each in (left, right) if len(each.targets) == 1]
     source = second.func.value if isinstance(second.func, cst.Attribute) else None
     written = {each.value for each in (*names, source) if isinstance(each, cst.Name)}
-    return len(names) == 2 and isinstance(source, cst.Name) and len(written) == 1 and left.value is first
+    if len(names) != 2 or not isinstance(source, cst.Name) or len(written) != 1 or left.value is not first:
+        return False
+    # What else the second statement does with the name would see the other call done.
+    return sum(isinstance(each, cst.Name) and each.value == source.value for each in _below(right.value)) == 1
+
+
+def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from _below(child)

@@ -26,6 +26,15 @@ in their last bit.
 
 When the step does not wait for input; when the function's own work is the cost; when elements differ in shape.
 
+## Without a run
+
+`fitdoctor check --fix` lets the two change places where the source alone shows that the batches stay the same, to the
+bit, and come no later.  The function casts, clips, adds once and scales once (two multiplications may be drawn together
+for a single number and not for a batch), one tensor at a time, with numbers that stand in the source.  An element is
+seen to have at most 4,096 numbers (`Dataset.range`, arrays whose shape is written, MNIST, CIFAR): with 1 to 3,072 in
+batches of 8 to 512 batches came 2.5 to 29 times as fast on two cores, with 150,528 hardly faster.  A script that sets
+options of `tf.data` is left alone: without TensorFlow's own repair, a map at the end takes turns with the step.
+
 ## Example
 
     data.map(lambda x, y: (tf.cast(x, tf.float32) / 255.0, y)).batch(64)     # slow
@@ -49,6 +58,10 @@ from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Cost, Fix, Site
 from fitdoctor.rules import Absent, Clear, Verdict
+from fitdoctor.rules.provable.arithmetic import is_by_number
+from fitdoctor.rules.provable.functions import stands_for
+from fitdoctor.rules.provable.rows import row_size
+from fitdoctor.rules.provable.straight import is_straight
 
 NAME = "per-element-map"
 _MAPS = ("Map", "ParallelMap")
@@ -59,6 +72,12 @@ _ALIKE = frozenset(
     for name in ("abs", "add", "cast", "clip_by_value", "divide", "exp", "math.log", "math.log1p", "maximum", "minimum",
                  "multiply", "sqrt", "square", "subtract", "tanh", "where")
 )  # fmt: skip
+_KEEPING = frozenset({"cache", "prefetch", "repeat", "shard", "shuffle", "skip", "take"})
+"""What gives elements as it gets them."""
+_TUNED = frozenset({"tensorflow.data.AUTOTUNE", "tensorflow.data.experimental.AUTOTUNE"})
+_BATCHED = ("batch_size", "drop_remainder")
+_SMALL = 4_096
+"""Numbers in an element; a call takes longer than to calculate with so many."""
 
 
 SUSPICION = "may cost more per element than its arithmetic: one call per batch would do"
@@ -79,6 +98,33 @@ def _by_number(file: SourceFile, call: FoundCall) -> bool:
     bodies = list(functions(file, call.node.args[0])) if call.node.args else []
     taken = any(isinstance(node, (ast.Subscript, ast.For, ast.While)) for body in bodies for node in ast.walk(body))
     return bool(calls) and not taken and all(file.resolve(node.func) in _ALIKE for node in calls)
+
+
+def provable(site: Site, source: SourceTree) -> Fix | None:
+    """Let map and batch change places where that is the same for sure, and elements are small."""
+    call = spots.call_at(source, site, "map")
+    batch = spots.next_in_chain(call, "batch") if call is not None else None
+    if call is None or batch is None or not _plain(call, batch) or not is_by_number(call.file, call.node.args[0]):
+        return None
+    before = upstream(call.file, call)
+    if not is_straight([*before, call, batch]) or any(method(each) not in _KEEPING for each in before[1:]):
+        return None
+    size = row_size(call.file, before[0].node)
+    # With other options than TensorFlow's own, a map at the end may wait for its turn, or elements come in any order.
+    if size is None or size > _SMALL or "Options" in call.file.text or "with_options" in call.file.text:
+        return None
+    return Fix(
+        "batch first: the map is called once per batch", "same", edits=(Swap(spots.spot(call), spots.spot(batch)),)
+    )
+
+
+def _plain(call: FoundCall, batch: FoundCall) -> bool:
+    """Tell whether both are given what is understood, and nothing else."""
+    many = call.keyword("num_parallel_calls")
+    tuned = many is None or stands_for(call.file, many) in _TUNED
+    ours = len(call.node.args) == 1 and tuned and {each.arg for each in call.node.keywords} <= {"num_parallel_calls"}
+    theirs = {each.arg for each in batch.node.keywords} <= {*_BATCHED}
+    return ours and theirs and len(batch.node.args) <= len(_BATCHED)
 
 
 def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdict:
