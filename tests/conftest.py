@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
 from fitdoctor.capture import store
 from fitdoctor.model import Capture
+from tests import browsing
 
 # How long an example takes says nothing on a machine that others use too.
 hypothesis.settings.register_profile("shared machine", deadline=None)
@@ -86,6 +89,13 @@ class Doctor:
             timeout=timeout,
         )
         return Result(done.returncode, done.stdout, done.stderr, capture)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Start a real browser; where there is none, the test is skipped."""
+    with browsing.started() as found:
+        yield found
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,13 +12,9 @@ import pytest
 from fitdoctor.proof.compare import compare
 from fitdoctor.report import html
 from fitdoctor.report.html import compare_page, notebook
+from tests.browsing import serious
 from tests.report import pages, samples
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="the Python package playwright is not installed")
-
-CHROMIUM = os.environ.get("FITDOCTOR_CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 FRAME_MS = 100
 WIDTHS = (1280, 390)
 SCHEMES = ("light", "dark")
@@ -42,17 +36,6 @@ class Seen:
 
 
 Open = Callable[..., Seen]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        program = CHROMIUM or playwright.chromium.executable_path
-        if not os.path.exists(program):
-            pytest.skip("no Chromium here: install it (make browser), or name one in FITDOCTOR_CHROMIUM")
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -123,16 +106,12 @@ def test_every_section_is_there_and_fits(show: Open, full_page: str, width: int,
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_nothing_serious_for_those_who_cannot_see_it(show: Open, full_page: str, tmp_path: Path, scheme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     both = compare(samples.SLOW, samples.HEALTHY, ("a", "b"), anyway=True)
     empty = html.page(samples.EMPTY)
     for text in (full_page, compare_page.page(both, 0.05), html.page(samples.SLOW, samples.source_of), empty):
         page = show(text, scheme=scheme).page
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-        found = axe.Axe().run(page).response["violations"]
-        serious = [(each["id"], each["nodes"][0]["html"][:200]) for each in found
-                   if each["impact"] in ("serious", "critical", "moderate")]  # fmt: skip
-        assert serious == []
+        assert serious(page) == []
 
 
 def test_copying(show: Open, full_page: str) -> None:

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,28 +16,10 @@ from fitdoctor.capture import store
 from fitdoctor.errors import NotACapture
 from fitdoctor.serve import snapshot
 from fitdoctor.serve.shelf import Entry, Shelf
-from tests.captures.build import MS, Run
+from tests.captures.build import MS
 from tests.conftest import Doctor
 from tests.serve.conftest import Client
-
-RUNNING = {"reason": "running", "code": None, "signal": None}
-
-
-def begun(folder: Path, name: str = "live.fitdoctor") -> tuple[store.Writer, Run]:
-    """Begin a capture as a run does, with nothing but its meta."""
-    run = Run("jax", script="/home/me/now.py", started=time.time(), exit=RUNNING)
-    writer = store.Writer(folder / name)
-    writer.meta({**run.meta, "progress": {"steps": 0, "elapsed": 1.5, "training": False}})
-    return writer, run
-
-
-def grown(writer: store.Writer, run: Run, steps: int, **parts: float) -> None:
-    """Write some steps more, as the recorder does."""
-    run.tables = {}
-    run._calls = 0
-    run.fit(steps=steps, finished=False, epochs_planned=50, **parts).callback("Watch", ms=parts["callbacks_ms"])
-    writer.write(run.tables)
-    writer.meta({"progress": {"steps": steps, "elapsed": 9.0, "training": True}})
+from tests.serve.growing import begun, grown
 
 
 def looked(client: Client) -> dict[str, dict[str, object]]:

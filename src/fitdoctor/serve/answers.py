@@ -24,7 +24,13 @@ from fitdoctor.serve.shelf import Entry, Shelf
 from fitdoctor.serve.snapshot import readable
 
 HTML, JSON = "text/html; charset=utf-8", "application/json; charset=utf-8"
-ASSETS = {"serve.css": "text/css; charset=utf-8", "serve.js": "text/javascript; charset=utf-8"}
+CSS, SCRIPT = "text/css; charset=utf-8", "text/javascript; charset=utf-8"
+ASSETS = {
+    "look.css": (CSS, "fitdoctor.report"),
+    "serve.css": (CSS, "fitdoctor.serve"),
+    "serve.js": (SCRIPT, "fitdoctor.serve"),
+}
+"""Files that belong to the pages: what they are, and the package they lie in."""
 EVENTS_AT_ONCE = 500
 OWN_POLICY = "script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"
 _INLINE = re.compile(r"<(script|style)\b[^>]*>(.*?)</\1\s*>", re.DOTALL | re.IGNORECASE)
@@ -55,7 +61,7 @@ class Answers:
         if path == "":
             return self._index()
         if path in ASSETS:
-            return Answer(200, ASSETS[path], asset(path))
+            return Answer(200, ASSETS[path][0], asset(path))
         if path == "live.json":
             return self._live(parse_qs(query).get("run", [""])[0])
         kind, _, rest = path.partition("/")
@@ -170,7 +176,7 @@ def policy_for(page: str) -> str:
 
 def asset(name: str) -> bytes:
     """Return one of the files that belong to the pages."""
-    return resources.files("fitdoctor.serve").joinpath(f"assets/{name}").read_bytes()
+    return resources.files(ASSETS[name][1]).joinpath(f"assets/{name}").read_bytes()
 
 
 def encoded(text: str) -> bytes:

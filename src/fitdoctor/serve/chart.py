@@ -6,39 +6,34 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fitdoctor import units
 from fitdoctor.model import PARTS, Interval
+from fitdoctor.report.html.drawing import segments
+from fitdoctor.report.html.sections import looks
 from fitdoctor.serve.history import Project
 from fitdoctor.serve.markup import Html, el
 from fitdoctor.serve.shelf import Entry
 
 HEIGHT, MARGIN = 132.0, 10.0
+BAR = 10.0
 MOST_RUNS = 60
 """Runs that a picture of a history shows."""
 
 
 def bar(breakdown: Mapping[str, float]) -> Html | None:
-    """Draw where the time of a step goes."""
-    total = sum(breakdown.values())
+    """Draw where the time of a step goes, in the colours of the report: the largest part stands out."""
+    order = [*PARTS, *(part for part in breakdown if part not in PARTS)]
+    parts = {part: breakdown[part] for part in order if breakdown.get(part, 0.0) > 0}
+    total = sum(parts.values())
     if total <= 0:
         return None
-    order = [*PARTS, *(part for part in breakdown if part not in PARTS)]
-    pieces: list[Html] = []
-    at = 0.0
-    for part in order:
-        share = breakdown.get(part, 0.0) / total
-        if share <= 0:
-            continue
-        label = f"{part} {units.percent(share)}"
-        pieces.append(
-            el("rect", el("title", label), x=100 * at, y=0, width=100 * share, height=10, class_=f"part {part}")
+    pieces = [
+        el(
+            "rect", el("title", f"{each.name} {units.percent(each.width / 100)}"),
+            x=f"{each.x}%", width=f"{each.width}%", height="100%", class_=each.look,
         )
-        at += share
-    said = ", ".join(
-        f"{part} {units.percent(breakdown[part] / total)}" for part in order if breakdown.get(part, 0) / total >= 0.01
-    )
-    return el(
-        "svg", *pieces, viewBox="0 0 100 10", preserveAspectRatio="none", class_="bar", role="img",
-        aria_label=f"one step: {said}",
-    )  # fmt: skip
+        for each in segments(parts, looks(parts))
+    ]  # fmt: skip
+    said = ", ".join(f"{part} {units.percent(ms / total)}" for part, ms in parts.items() if ms / total >= 0.01)
+    return el("svg", *pieces, width="100%", height=BAR, class_="bar", role="img", aria_label=f"one step: {said}")
 
 
 def history(project: Project, link: Callable[[Entry], str]) -> Html | None:

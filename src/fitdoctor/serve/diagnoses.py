@@ -147,6 +147,7 @@ class Diagnoses:
 def shown(answer: Answer | None) -> dict[str, Any]:
     """Return what the page of a run under way shows of a diagnosis, as small plain data."""
     from fitdoctor import units
+    from fitdoctor.report.html.sections import looks
     from fitdoctor.report.terminal import interval_of
 
     if answer is None:
@@ -154,13 +155,19 @@ def shown(answer: Answer | None) -> dict[str, Any]:
     report = answer.report
     step = interval_of(report.run.get("step_ms"))
     total = sum(report.breakdown.values())
+    parts = {part: ms for part, ms in report.breakdown.items() if total > 0 and ms / total >= LEAST_SHARE}
+    colours = looks(parts)
     return {
         "headline": report.headline,
         "step": units.duration_range(step.scale(1e-3)) if step is not None else "",
         "parts": [
-            {"name": part, "share": ms / total, "text": f"{units.duration(ms / 1e3)}, {units.percent(ms / total)}"}
-            for part, ms in report.breakdown.items()
-            if total > 0 and ms / total >= LEAST_SHARE
+            {
+                "name": part,
+                "share": ms / total,
+                "look": colours[part],
+                "text": f"{units.duration(ms / 1e3)}, {units.percent(ms / total)}",
+            }
+            for part, ms in parts.items()
         ],
         "findings": [
             {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fitdoctor import units
@@ -54,13 +54,14 @@ def page(at: Address, title: str, *body: Child, live: str | None = None) -> str:
         el("meta", name="color-scheme", content="light dark"),
         el("title", f"{title} · fitdoctor"),
         el("link", rel="icon", href="data:,"),
-        el("link", rel="stylesheet", href=f"{at.base}/serve.css"),
+        *(el("link", rel="stylesheet", href=f"{at.base}/{name}") for name in ("look.css", "serve.css")),
         el("script", src=f"{at.base}/serve.js", defer=""),
     )
     skip = el("a", "Skip to the runs", href="#main", class_="skip")
-    home = el("header", el("a", "fitdoctor", href=f"{at.base}/", class_="home"), el("span", at.folder))
+    home = el("strong", el("a", "fitdoctor", href=f"{at.base}/", class_="home"))
+    top = el("header", el("p", home, " ", el("span", at.folder), class_="kicker"), el("h1", title), class_="top")
     main = el("main", *body, id="main", tabindex="-1", data_live=live)
-    return f"<!doctype html>\n{el('html', head, el('body', skip, home, main), lang='en')}\n"
+    return f"<!doctype html>\n{el('html', head, el('body', skip, top, main), lang='en')}\n"
 
 
 def index(at: Address, projects: Sequence[Project], broken: Sequence[Entry], now: float, stamp: str) -> str:
@@ -81,15 +82,17 @@ def index(at: Address, projects: Sequence[Project], broken: Sequence[Entry], now
         items = [el("li", el("b", each.name), " ", each.problem) for each in broken]
         body.append(el("section", el("h2", "Could not be read"), el("ul", *items), class_="broken"))
     changed = el("span", stamp, id="stamp", hidden="")
-    return page(at, "Runs", el("h1", "Runs", class_="unseen"), *body, changed, live=f"{at.base}/live.json")
+    return page(at, "Runs", *body, changed, live=f"{at.base}/live.json")
 
 
 def one_project(at: Address, project: Project, now: float) -> str:
     """Return the page of one project with all its runs."""
-    return page(at, project.title, _project(at, project, now, len(project.runs)))
+    count = len(project.runs)
+    title = el("h2", "1 run" if count == 1 else f"All {count} runs", " ", el("small", project.folder))
+    return page(at, project.title, _project(at, project, now, count, title))
 
 
-def _project(at: Address, project: Project, now: float, most: int) -> Html:
+def _project(at: Address, project: Project, now: float, most: int, title: Html | None = None) -> Html:
     rows = [_row(at, run, project.shifts.get(run.id), now) for run in project.runs[:most]]
     names = ("run", "one step", "against the run before", "most to gain", "with", "took")
     table = el(
@@ -99,9 +102,15 @@ def _project(at: Address, project: Project, now: float, most: int) -> Html:
     )
     count = len(project.runs)
     more = el("p", el("a", f"all {count} runs", href=at.project(project)), class_="more") if count > most else None
-    title = el("h2", el("a", project.title, href=at.project(project)), " ", el("small", project.folder))
+    link = el("a", project.title, href=at.project(project))
     return el(
-        "section", title, *_regressions(at, project, now), chart.history(project, at.run), table, more, class_="project"
+        "section",
+        title or el("h2", link, " ", el("small", project.folder)),
+        *_regressions(at, project, now),
+        chart.history(project, at.run),
+        table,
+        more,
+        class_="project",
     )
 
 
@@ -111,7 +120,8 @@ def _regressions(at: Address, project: Project, now: float) -> Iterator[Html]:
     for run, shift in [each for each in found if each[1].kind == "slower"][:REGRESSIONS_AT_ONCE]:
         when = el("a", moment(run.started, now), href=at.run(run))
         news = f", with {', '.join(shift.news)}" if shift.news else ""
-        yield el("p", el("span", shift_words(shift), class_="shift slower"), " in the run of ", when, news)
+        words = el("span", shift_words(shift), class_="shift slower")
+        yield el("p", words, " in the run of ", when, news, class_="regression")
 
 
 def _row(at: Address, run: Entry, shift: Shift | None, now: float) -> Html:
@@ -138,8 +148,22 @@ def _step(run: Entry) -> list[Child]:
     if low.split()[1:] == high.split()[1:]:
         low = low.split()[0]
     between = f"{low} to {high}"
-    drawn = chart.bar((run.summary or {}).get("breakdown") or {})
-    return [el("b", units.duration(step.mid)), " ", el("small", between), drawn]
+    parts = breakdown_of(run)
+    drawn = chart.bar(parts)
+    return [el("b", units.duration(step.mid)), " ", el("small", between), drawn, _largest(parts) if drawn else None]
+
+
+def _largest(parts: Mapping[str, float]) -> Html:
+    """Name the part that stands out in the bar."""
+    name = max(parts, key=lambda part: parts[part])
+    return el("small", f"{name} {units.percent(parts[name] / sum(parts.values()))}")
+
+
+def breakdown_of(run: Entry) -> dict[str, float]:
+    """Return where the time of a step goes, as far as it is told in numbers."""
+    found = (run.summary or {}).get("breakdown")
+    parts = found if isinstance(found, dict) else {}
+    return {name: ms for name, ms in parts.items() if isinstance(ms, (int, float))}
 
 
 def _shift(shift: Shift | None) -> list[Child]:
@@ -192,15 +216,17 @@ def moment(at: float, now: float) -> str:
 # --- a run under way ------------------------------------------------------------------------------------
 
 
-def _live_card(at: Address, run: Entry) -> Html:
+def _live_card(at: Address, run: Entry, *, alone: bool = False) -> Html:
     """Return the place of a run under way; the script fills it in."""
+    title = "In progress" if alone else el("a", run.title, href=at.run(run))
+    words = run.arguments or ("" if alone else "in progress")
     return el(
         "section",
-        el("h2", el("a", run.title, href=at.run(run)), " ", el("small", run.arguments or "in progress")),
+        el("h2", title, " ", el("small", words) if words else None),
         el("p", "waiting for the first steps", class_="now", role="status"),
         el("p", class_="headline"),
         el("div", class_="step"),
-        el("ol", class_="findings"),
+        el("ol", class_="found"),
         class_="running",
         data_run=run.id,
     )
@@ -208,11 +234,9 @@ def _live_card(at: Address, run: Entry) -> Html:
 
 def live_run(at: Address, run: Entry) -> str:
     """Return the page of a run under way."""
-    note = el("p", "What is found firms up as more steps are seen; the report replaces this page at the end.")
-    return page(
-        at, run.title, el("h1", run.title, class_="unseen"), _live_card(at, run), note,
-        live=f"{at.base}/live.json?run={run.id}",
-    )  # fmt: skip
+    words = "What is found firms up as more steps are seen; the report replaces this page at the end."
+    card, note = _live_card(at, run, alone=True), el("p", words, class_="quiet note")
+    return page(at, run.title, card, note, live=f"{at.base}/live.json?run={run.id}")
 
 
 # --- a finished run -------------------------------------------------------------------------------------
@@ -232,7 +256,8 @@ def with_way_back(text: str, at: Address, run: Entry) -> str:
         el("a", words, href=f"{at.run(run)}/{name}", download="")
         for words, name in (("the report as JSON", "report.json"), ("the trace, for Perfetto", "trace.json"))
     ]
-    line = el("p", *(piece for link in links for piece in (link, " ")), class_="kicker")
+    dot = el("span", "·", class_="dot", aria_hidden="true")
+    line = el("p", *[piece for link in links for piece in (" ", dot, " ", link)][3:], class_="kicker")
     # Inside of the page's own head where it has one: it brings its own looks, and lets no others in.
     place = re.search(r"<header\b[^>]*>", text) or re.search(r"<body\b[^>]*>", text)
     return text if place is None else text[: place.end()] + line + text[place.end() :]
@@ -243,4 +268,4 @@ def message(at: Address | None, title: str, text: str) -> str:
     if at is None:
         body = el("body", el("h1", title), el("p", text))
         return f"<!doctype html>\n{el('html', el('head', el('title', title)), body, lang='en')}\n"
-    return page(at, title, el("section", el("h2", title), el("p", text)))
+    return page(at, title, el("p", text))

@@ -11,7 +11,7 @@ from fitdoctor.model import Report
 from fitdoctor.report.html import pipeline_view, sections, text, timeline_view
 from fitdoctor.report.terminal import interval_of
 
-STYLES = ("uplot/uPlot.min.css", "page.css")
+STYLES = ("uplot/uPlot.min.css", "look.css", "page.css")
 SCRIPTS = ("uplot/uPlot.iife.min.js", "page.js")
 _NOT_SEEN = "Not seen: "
 

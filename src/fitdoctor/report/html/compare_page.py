@@ -25,7 +25,7 @@ def page(found: Comparison, limit: float | None = None) -> str:
     looks = sections.looks(values)
     return text.rendered(
         "compare.html",
-        styles=("page.css",),
+        styles=("look.css", "page.css"),
         scripts=("page.js",),
         version=__version__,
         found=found,

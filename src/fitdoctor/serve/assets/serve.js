@@ -6,6 +6,7 @@
   if (!address) return;
   const svg = "http://www.w3.org/2000/svg";
   const EVERY = 2000, HIDDEN = 15000;
+  const LETTER = 9, ROOM = 20; // pixels that the name of a piece of a bar needs
 
   const made = (name, words, look) => {
     const element = document.createElement(name);
@@ -14,19 +15,27 @@
     return element;
   };
 
-  const bar = (parts) => {
+  const bar = (parts, width) => {
     const drawing = document.createElementNS(svg, "svg");
     const attributes = {
-      viewBox: "0 0 100 10", preserveAspectRatio: "none", class: "bar", role: "img",
+      width: "100%", height: 36, class: "bar", role: "img",
       "aria-label": "one step: " + parts.map((part) => part.name + " " + part.text).join("; "),
     };
     for (const [name, value] of Object.entries(attributes)) drawing.setAttribute(name, value);
     let at = 0;
     for (const part of parts) {
       const piece = document.createElementNS(svg, "rect");
-      const place = { x: 100 * at, y: 0, width: 100 * part.share, height: 10, class: "part " + part.name };
+      const left = 100 * at + "%";
+      const place = { x: left, width: 100 * part.share + "%", height: "100%", class: part.look };
       for (const [name, value] of Object.entries(place)) piece.setAttribute(name, value);
       drawing.append(piece);
+      if (part.share * width > ROOM + LETTER * part.name.length) {
+        const words = document.createElementNS(svg, "text");
+        const there = { x: left, dx: 10, y: "50%", dy: "0.35em", class: "on-" + part.look };
+        for (const [name, value] of Object.entries(there)) words.setAttribute(name, value);
+        words.textContent = part.name;
+        drawing.append(words);
+      }
       at += part.share;
     }
     return drawing;
@@ -36,7 +45,7 @@
     const list = made("ul", "", "legend");
     for (const part of parts) {
       const item = made("li");
-      item.append(made("i", "", "key " + part.name), part.name + " " + part.text);
+      item.append(made("i", "", "swatch " + part.look), part.name + " " + part.text);
       list.append(item);
     }
     return list;
@@ -56,8 +65,8 @@
     card.querySelector(".headline").textContent = run.headline;
     const step = card.querySelector(".step");
     step.replaceChildren();
-    if (run.parts.length) step.append(made("p", "One step " + run.step), bar(run.parts), legend(run.parts));
-    card.querySelector(".findings").replaceChildren(...run.findings.map(finding));
+    if (run.parts.length) step.append(made("p", "One step " + run.step), bar(run.parts, step.clientWidth), legend(run.parts));
+    card.querySelector(".found").replaceChildren(...run.findings.map(finding));
   };
 
   const renew = async () => {
