@@ -19,11 +19,11 @@ from fitdoctor.checking.settings import Settings
 from fitdoctor.fixes.suspected import mend
 from fitdoctor.model import Checked
 
-STEPS = (
-    "x / 255.0", "x * 3", "1.0 - x", "0.7 / x", "x - 127.5", "-x", "x + 0.1", "tf.abs(x)", "tf.square(x)",
-    "tf.divide(x, 7)", "tf.clip_by_value(x, -0.5, 90.0)", "tf.maximum(x, 0.25)", "tf.minimum(3, x)",
-    "tf.multiply(0.1, x)", "tf.cast(x, tf.float16)", "tf.cast(x, 'float64')", "tf.cast(x, tf.bfloat16)",
-    "tf.cast(x, tf.int32)", "tf.math.negative(x)", "(x - 3.3) / 7.7 * 1.1",
+ADDING = ("1.0 - x", "x - 127.5", "x + 0.1", "tf.add(x, 3.3)", "tf.subtract(1, x)")
+SCALING = ("x / 255.0", "x * 3", "0.7 / x", "tf.divide(x, 7)", "tf.multiply(0.1, x)", "x / 7.7")
+OTHERS = (
+    "-x", "tf.abs(x)", "tf.square(x)", "tf.clip_by_value(x, -0.5, 90.0)", "tf.maximum(x, 0.25)", "tf.minimum(3, x)",
+    "tf.cast(x, tf.float16)", "tf.cast(x, 'float64')", "tf.cast(x, tf.bfloat16)", "tf.cast(x, tf.int32)",
 )  # fmt: skip
 SOURCES = ("tf.data.Dataset.range(259)", "tf.data.Dataset.from_tensor_slices(np.zeros((259, 17)))")
 KEEPING = ("", ".shuffle(50, seed=3)", ".repeat(2)", ".take(200)", ".cache()", ".shuffle(9)")
@@ -31,7 +31,10 @@ BATCHES = (".batch(32)", ".batch(7, drop_remainder=True)", ".batch(1)", ".batch(
 
 
 def arithmetic(draw: random.Random) -> str:
-    body = "".join(f"    x = {draw.choice(STEPS)}\n" for _ in range(draw.randint(1, 6)))
+    steps = [draw.choice(OTHERS) for _ in range(draw.randint(0, 3))]
+    steps += [draw.choice(each) for each in (ADDING, SCALING) if draw.random() < 0.8]
+    draw.shuffle(steps)
+    body = "".join(f"    x = {step}\n" for step in steps)
     made = draw.choice(SOURCES) + draw.choice(KEEPING)
     tuned = draw.choice(["", ", num_parallel_calls=tf.data.AUTOTUNE"])
     pair = draw.choice(["x", "(x, first)", "{'one': x, 'two': first}"])
@@ -42,10 +45,7 @@ def arithmetic(draw: random.Random) -> str:
 
 
 def prefetched(draw: random.Random) -> str:
-    switch = draw.choice(
-        ["autotune.enabled", "experimental_optimization.inject_prefetch",
-         "experimental_optimization.apply_default_optimizations"]
-    )  # fmt: skip
+    switch = draw.choice(["autotune.enabled", "experimental_optimization.apply_default_optimizations"])
     keeping = draw.choice([".shuffle(50, seed=3)", ".shuffle(40)", ".take(200)", ".cache()"])
     return (
         "import tensorflow as tf\n\n\ndef f(x):\n    x = tf.reshape(tf.cast(x, tf.float32), (1, 1))\n"

@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 from fitdoctor.cli.main import main
-from tests.checking.conftest import EAGER, Check
-
-LINE = "data = tf.data.Dataset.range(1000).map(lambda n: tf.cast(n, tf.float32) / 9).batch(32)\n"
-FIXED = "data = tf.data.Dataset.range(1000).batch(32).map(lambda n: tf.cast(n, tf.float32) / 9)\n"
-SLOW = f"import tensorflow as tf\n\n{LINE}"
-FAST = f"import tensorflow as tf\n\n{FIXED}"
+from tests.checking.conftest import EAGER, FAST, FIXED, LINE, SLOW, Check
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.checking.conftest import EAGER
+from tests.checking.conftest import EAGER, FAST, SLOW
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONPATH = os.pathsep.join(
@@ -43,6 +44,20 @@ def test_the_hook_runs_on_the_files_it_is_given(here: Path, env: dict[str, str])
         for files in (["train.py", "clean.py"], ["clean.py"])
     ]
     assert codes == [1, 0]
+
+
+def test_the_hook_mends_with_the_arguments_of_the_documentation(here: Path, env: dict[str, str]) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    shown = re.findall(r"^```yaml\n(repos:.*?)^```", (ROOT / "docs" / "check.md").read_text("utf-8"), re.M | re.S)
+    (repository,) = yaml.safe_load(shown[0])["repos"]
+    (asked,) = repository["hooks"]
+    assert asked["id"] == hook["id"]
+    (here / "train.py").write_text(SLOW)
+    words = [*hook["entry"].split(), *asked["args"], "train.py"]
+    state = {"FITDOCTOR_HOME": str(here / "state")}
+    done = subprocess.run(words, cwd=here, env={**env, **state}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (here / "train.py").read_text() == FAST
 
 
 def action() -> dict[str, Any]:

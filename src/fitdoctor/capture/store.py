@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fitdoctor.capture import shape
 from fitdoctor.errors import CannotWrite, CaptureError, NewerCapture, NotACapture
 from fitdoctor.model import (
     CAPTURE_SCHEMA,
@@ -190,7 +191,7 @@ def _open(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
 def read_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read only the facts about the run as a whole: cheap, for progress displays."""
     with _open(path) as db:
-        return {key: json.loads(value) for key, value in db.execute("SELECT key, value FROM meta")}
+        return shape.fitted({key: json.loads(value) for key, value in db.execute("SELECT key, value FROM meta")})[0]
 
 
 @contextlib.contextmanager
@@ -244,6 +245,7 @@ def _read(db: sqlite3.Connection, path: str) -> Capture:
     meta = {key: json.loads(value) for key, value in rows("SELECT key, value FROM meta")}
     if meta.get("schema") != CAPTURE_SCHEMA:
         raise NotACapture(f"{path} says schema {meta.get('schema')!r}, expected {CAPTURE_SCHEMA!r}")
+    meta, strange = shape.fitted(meta)
     return Capture(
         path=path,
         meta=meta,
@@ -278,7 +280,7 @@ def _read(db: sqlite3.Connection, path: str) -> Capture:
             Source(p, sha, None if text is None else zlib.decompress(text).decode("utf-8", "surrogateescape"))
             for p, sha, text in rows("SELECT * FROM sources ORDER BY path")
         ),
-        gaps=tuple(Gap(*row) for row in rows("SELECT * FROM gaps ORDER BY rowid")),
+        gaps=(*strange, *(Gap(*row) for row in rows("SELECT * FROM gaps ORDER BY rowid"))),
         reads=tuple(
             Read(call, Site(p, line, None, symbol), n, total)
             for call, p, line, symbol, n, total in (rows(_READS) if _has(db, "reads") else ())

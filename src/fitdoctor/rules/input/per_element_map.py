@@ -29,10 +29,11 @@ When the step does not wait for input; when the function's own work is the cost;
 ## Without a run
 
 `fitdoctor check --fix` lets the two change places where the source alone shows that the batches stay the same, to the
-bit, and come no later: the function casts, adds, multiplies, divides or clips one tensor at a time with numbers that
-stand in the source, and an element is seen to be small (`Dataset.range`, arrays whose shape is written, MNIST): large
-ones may be quicker one by one, since they stay in the processor's cache.  A script that sets options of `tf.data` is
-left alone: without TensorFlow's own repair, a map at the end takes turns with the step.
+bit, and come no later.  The function casts, clips, adds once and scales once (two multiplications may be drawn together
+for a single number and not for a batch), one tensor at a time, with numbers that stand in the source.  An element is
+seen to have at most 4,096 numbers (`Dataset.range`, arrays whose shape is written, MNIST, CIFAR): with 1 to 3,072 in
+batches of 8 to 512 batches came 2.5 to 29 times as fast on two cores, with 150,528 hardly faster.  A script that sets
+options of `tf.data` is left alone: without TensorFlow's own repair, a map at the end takes turns with the step.
 
 ## Example
 
@@ -75,7 +76,7 @@ _KEEPING = frozenset({"cache", "prefetch", "repeat", "shard", "shuffle", "skip",
 """What gives elements as it gets them."""
 _TUNED = frozenset({"tensorflow.data.AUTOTUNE", "tensorflow.data.experimental.AUTOTUNE"})
 _BATCHED = ("batch_size", "drop_remainder")
-_SMALL = 1_000
+_SMALL = 4_096
 """Numbers in an element; a call takes longer than to calculate with so many."""
 
 

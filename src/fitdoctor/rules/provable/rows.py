@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from fitdoctor.facts.source_tree import SourceFile
 from fitdoctor.rules.provable.functions import library, number
 
-_PUBLIC = {"mnist": 28 * 28, "fashion_mnist": 28 * 28, "california_housing": 8, "boston_housing": 13}
+_PUBLIC = {
+    **dict.fromkeys(("mnist", "fashion_mnist"), 28 * 28),
+    **dict.fromkeys(("cifar10", "cifar100"), 32 * 32 * 3),
+    "california_housing": 8,
+    "boston_housing": 13,
+}
 """Data sets that come with Keras: the numbers of one of their samples, beside one label."""
 _MADE = frozenset({"numpy.empty", "numpy.ones", "numpy.zeros"})
 _MANY = 1_000
