@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from typing import TypeGuard
 
 NEUTRAL = {"tensorflow": ("data",), "torch": ("utils",)}
 """Parts of a framework that Keras takes data from whatever the backend is."""
@@ -26,9 +27,7 @@ def why(sources: Mapping[str, str | None]) -> str:
 def _reasons(tree: ast.Module) -> Iterator[tuple[int, str]]:
     aliases: dict[str, str] = {}
     for node in ast.walk(tree):
-        if (isinstance(node, ast.Constant) and node.value == "KERAS_BACKEND") or (
-            isinstance(node, ast.Attribute) and node.attr == "set_backend"
-        ):
+        if _chooses(node):
             yield node.lineno, "the script chooses its backend itself"
         elif isinstance(node, ast.Import):
             for each in node.names:
@@ -47,3 +46,8 @@ def _reasons(tree: ast.Module) -> Iterator[tuple[int, str]]:
             framework = aliases.get(node.value.id)
             if framework and node.attr not in NEUTRAL.get(framework, ()):
                 yield node.lineno, f"it calls {framework} by name"
+
+
+def _chooses(node: ast.AST) -> TypeGuard[ast.expr]:
+    named = isinstance(node, ast.Constant) and node.value == "KERAS_BACKEND"
+    return named or (isinstance(node, ast.Attribute) and node.attr == "set_backend")

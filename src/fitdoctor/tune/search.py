@@ -208,12 +208,8 @@ class Search:
     def _same(self, trial: Any) -> Any:
         """Return an earlier trial of the very same settings."""
         for each in self.study.get_trials(deepcopy=False):
-            if (
-                each.number != trial.number
-                and each.params == trial.params
-                and _counts(each)
-                and each.state.is_finished()
-            ):
+            other = each.number != trial.number and each.state.is_finished()
+            if other and each.params == trial.params and _counts(each):
                 return each
         return None
 

@@ -197,7 +197,7 @@ class _Work:
         if result.seen is None:
             raise UsageError(
                 f"the proof of {settings} could not be run: {result.failed}",
-                do="go on with --resume, or try it by hand",
+                do="go on with --resume",
             )
         return result.seen.run_of(own)
 
