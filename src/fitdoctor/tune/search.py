@@ -224,7 +224,8 @@ class Search:
         states = optuna().trial.TrialState
         again = _made_again(self.study)
         for each in self.study.get_trials(deepcopy=False):
-            if each.state == states.WAITING or "same as" in each.user_attrs or not each.params:
+            unknown = each.number > 0 and not each.params
+            if each.state == states.WAITING or "same as" in each.user_attrs or unknown:
                 continue
             given = each.user_attrs
             state: State = "own" if each.number == 0 else "measured"
