@@ -62,6 +62,7 @@ def test_a_space_survives_being_kept() -> None:
         ("steps_per_execution", {"backend": "torch"}, "PyTorch"),
         ("steps_per_execution", {"run_eagerly": True}, "run_eagerly"),
         ("steps_per_execution", {"steps_per_epoch": 4}, "an epoch has 4 steps"),
+        ("steps_per_execution", {"batch_callbacks": ["Watch"]}, "Watch is called for every batch"),
         ("steps_per_execution", {"kind": "train_on_batch"}, "only fit"),
         ("jit_compile", {"backend": "torch"}, "PyTorch"),
         ("jit_compile", {"backend": "jax", "jit_compile": True}, "already"),

@@ -117,6 +117,9 @@ def _steps_per_execution(seen: Seen, installed: Sequence[str]) -> Knob | str:
         return "Keras cannot do it on PyTorch"
     if seen.about.get("run_eagerly"):
         return "run_eagerly=True compiles nothing"
+    called = seen.about.get("batch_callbacks") or ()
+    if called:
+        return f"{called[0]} is called for every batch: it would be called less often"
     epoch = seen.about.get("steps_per_epoch") or math.inf
     others = [count for count in STEPS if count <= epoch]
     if not others:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from fitdoctor.facts.training import BATCH_HOOKS
 from fitdoctor.model import Interval
 from fitdoctor.proof.runs import Observed, Run
 from fitdoctor.tune import pinned
@@ -82,6 +83,7 @@ def look(observed: Observed) -> Seen:
         "prefetch": bool(stages) and stages[0] == "Prefetch",
         "plain_batch": next((each for each in stages if each != "Prefetch"), None) == "Batch",
         "operators": stages[:2],
+        "batch_callbacks": _batch_callbacks(observed),
         "steps_per_epoch": training.steps_per_epoch,
         "cores": environment.get("cores"),
         "files": [each.path for each in observed.capture.sources],
@@ -98,6 +100,18 @@ def look(observed: Observed) -> Seen:
         training_s=observed.training_s,
         about=about,
         learning=tuple((epoch, step, loss) for (epoch, step), loss in observed.learning.items()),
+    )
+
+
+def _batch_callbacks(observed: Observed) -> list[str]:
+    """Name the script's own callbacks that are called for every batch."""
+    ids = observed.training.call_ids
+    return sorted(
+        {
+            each.name
+            for each in observed.capture.callbacks
+            if each.call in ids and each.hook in BATCH_HOOKS and (not each.builtin or each.name == "LambdaCallback")
+        }
     )
 
 
