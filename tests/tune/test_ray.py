@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,30 +53,50 @@ model.fit(x, x[:, :1], batch_size=16, epochs=2000, verbose=0, callbacks=[Slowly(
 """
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a cluster of one node."""
-    folder = tmp_path_factory.mktemp("ray")
-    env = {**os.environ, "RAY_TMPDIR": str(folder), "RAY_USAGE_STATS_ENABLED": "0"}
-    port = "6399"
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Start a cluster of one node; its folder has a short name, since sockets are in it."""
+    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
     words = ["start", "--head", "--block", "--port", port, "--num-cpus", "2", "--include-dashboard", "false"]
-    words += ["--object-store-memory", "100000000", "--disable-usage-stats"]
+    words += ["--node-ip-address", "127.0.0.1", "--temp-dir", folder, "--disable-usage-stats"]
+    words += ["--ray-client-server-port", "0", "--object-store-memory", "100000000"]
     head = subprocess.Popen(
-        [sys.executable, "-m", "ray.scripts.scripts", *words],
-        env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *words],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:
+        wait_for(port, head)
         yield f"127.0.0.1:{port}"
     finally:
         every = [*psutil.Process(head.pid).children(recursive=True), psutil.Process(head.pid)]
         for each in every:
-            each.terminate()
+            with contextlib.suppress(psutil.Error):
+                each.terminate()
         for each in psutil.wait_procs(every, 10)[1]:
-            each.kill()
-        head.wait(10)
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_a_worker_that_is_killed_is_survived(doctor: Doctor, address: str) -> None:
+def wait_for(port: str, head: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and head.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", int(port)), 1):
+            return
+        time.sleep(0.2)
+    raise AssertionError("no cluster could be started")
+
+
+def test_on_a_cluster(doctor: Doctor, address: str) -> None:
+    """One cluster for both: starting it takes longer than they do."""
+    a_worker_that_is_killed_is_survived(doctor, address)
+    the_whole_of_it(doctor, address)
+
+
+def a_worker_that_is_killed_is_survived(doctor: Doctor, address: str) -> None:
     doctor.script(SCRIPT)
     doctor.script(DRIVER, "driver.py")
     started = doctor.work / "started"
@@ -99,8 +123,7 @@ def test_a_worker_that_is_killed_is_survived(doctor: Doctor, address: str) -> No
     assert not psutil.pid_exists(first), "what the killed worker had started is gone"
 
 
-def test_the_whole_of_it_on_a_cluster(doctor: Doctor, address: str) -> None:
-    (doctor.work / "started").mkdir()
+def the_whole_of_it(doctor: Doctor, address: str) -> None:
     doctor.script(SCRIPT.replace("time.sleep(0.02)", "pass").replace("(64, 4)", "(640, 4)"))
     done = doctor.plain(
         *("-m", "fitdoctor", "tune", "--on", "ray", "--address", address, "--only", "steps_per_execution"),
@@ -110,8 +133,8 @@ def test_the_whole_of_it_on_a_cluster(doctor: Doctor, address: str) -> None:
     )
     assert done.code in (0, 1), done.out + done.err
     told = json.loads((doctor.work / "tuned.json").read_text())
-    assert [each["state"] for each in told["trials"]][0] == "own"
     assert len(told["trials"]) == 2
+    assert told["trials"][0]["state"] == "own"
     assert told["trials"][1]["node"]
     assert Path(told["search"]).exists()
 

@@ -127,6 +127,8 @@ class Cluster:
                 # A name of its own for each attempt: what the last one had told is over.
                 result = self._on(node, replace(job, name=f"{job.name}-{number}"), look)
                 return replace(result, node=node.name)
+            except self._ray.exceptions.OutOfMemoryError:
+                return Result(failed="the node ran out of memory", node=node.name)
             except self._ray.exceptions.RayError as error:
                 why = f"{type(error).__name__} on {node.name}: {next(iter(str(error).splitlines()), '')}"
                 self._tell(f"{why}; once more")
