@@ -29,6 +29,14 @@ def test_looks_are_told_in_parts() -> None:
     assert told[-1][1] == pytest.approx(0.02)
 
 
+def test_long_steps_are_told_in_parts_of_the_time() -> None:
+    told: list[int] = []
+    watch = Watch(job(), lambda chunk, step_s: told.append(chunk) is not None)
+    for steps in (1, 10, 20):
+        watch({"steps": steps, "steady_s": steps * 1.8})
+    assert told == [0, 1, 2]
+
+
 def test_a_run_is_ended_where_nobody_wants_it() -> None:
     watch = Watch(job(), lambda chunk, step_s: chunk >= 2)
     assert not watch({"steps": 50, "steady_s": 1.0})

@@ -24,7 +24,7 @@ from fitdoctor.tune.seen import Seen
 from fitdoctor.tune.settings import Settings, not_applied
 
 CHUNKS = 4
-"""A run is looked at after so many equal parts of its steps."""
+"""A run is looked at after so many equal parts of its steps, or of its time where that ends it first."""
 INTERRUPTED = 130
 _SAME_PROCESS_SECONDS = 30.0
 _LONGEST_LINE = 300
@@ -85,8 +85,9 @@ class Watch:
         if not steps and self._clock() - self._begun > self._job.patience:
             self.failed = f"no steady step within {units.duration(self._job.patience)}"
             return True
-        wanted = self._job.options.steps or DEFAULT_STEPS
-        self.stopped = self._look(min(CHUNKS, steps * CHUNKS // wanted), step_s)
+        options = self._job.options
+        part = max(steps / (options.steps or DEFAULT_STEPS), steps * step_s / options.budget)
+        self.stopped = self._look(min(CHUNKS, int(part * CHUNKS)), step_s)
         return self.stopped
 
 
