@@ -162,6 +162,15 @@ def test_interrupted_in_the_proof() -> None:
     assert "it is not proved" in text(result)
 
 
+def test_a_proof_that_cannot_be_run() -> None:
+    world = World(step_s)
+    world.failing = lambda settings: "MemoryError" if len(world.made) > 8 else ""
+    result = found(world)
+    assert (result.proof, result.proved) == (None, False)
+    assert "a run of the proof failed (as the script has it): MemoryError" in text(result)
+    assert tuned.data(result)["unproved"].endswith("MemoryError")
+
+
 def test_a_search_goes_on_only_with_the_same_files(home: Path) -> None:
     world = World(step_s, files=[str(home / "train.py")])
     found(world)

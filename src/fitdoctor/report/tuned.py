@@ -34,7 +34,8 @@ def render(found: Tuned, console: Console) -> None:
         page.paragraph(("No other settings: ", "bold"), _why_none(found))
         return
     if found.proof is None:
-        page.paragraph(("The fastest so far  ", "bold"), f"{best.settings}; it is not proved.")
+        why = f": {found.unproved}" if found.unproved else ""
+        page.paragraph(("The fastest so far  ", "bold"), f"{best.settings}; it is not proved{why}.")
         return
     told = found.proof
     page.paragraph((told.verdict, _STYLES.get(told.verdict, "bold yellow")), f"  {best.settings}")
@@ -110,6 +111,7 @@ def data(found: Tuned) -> dict[str, Any]:
         "not_searched": [asdict(each) for each in found.space.left_out],
         "trials": [_trial(each) for each in found.trials],
         "winner": best.number if best is not None else None,
+        "unproved": found.unproved,
         "proof": json.loads(proof.dumps(found.proof)) if found.proof is not None else None,
         "write": _advice(found, best) if best is not None and found.proved else [],
     }

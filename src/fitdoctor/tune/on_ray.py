@@ -22,6 +22,7 @@ from fitdoctor.tune.attempt import Job, Look, Result, attempt
 RETRIES = 3
 """So often a run is made again whose worker or node died."""
 POLL_SECONDS = 0.5
+ENDING_SECONDS = 15.0
 HANDED_ON = ("KERAS_", "TF_", "XLA_", "JAX_", "TORCH_", "PYTORCH_", "MKL_", "FITDOCTOR_DEBUG")
 """Variables of whoever asks that a run on another machine gets too."""
 
@@ -164,12 +165,18 @@ class Cluster:
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         ).remote(job, self._folder, self._environment, self._board)
         ended = False
-        while not self._ray.wait([task], timeout=POLL_SECONDS)[0]:
-            news = self._ray.get(self._board.news.remote(job.name))
-            unwanted = [look(chunk, step_s) for chunk, step_s in news]
-            if not ended and (self._cancelled.is_set() or any(unwanted)):
-                self._board.end.remote(job.name)
-                ended = True
+        try:
+            while not self._ray.wait([task], timeout=POLL_SECONDS)[0]:
+                news = self._ray.get(self._board.news.remote(job.name))
+                unwanted = [look(chunk, step_s) for chunk, step_s in news]
+                if not ended and (self._cancelled.is_set() or any(unwanted)):
+                    self._board.end.remote(job.name)
+                    ended = True
+        except KeyboardInterrupt:
+            # Not left to Ray: it would end the worker, and not what the worker has started.
+            self._board.end.remote(job.name)
+            self._ray.wait([task], timeout=ENDING_SECONDS)
+            raise
         result: Result = self._ray.get(task)
         return replace(result, interrupted=True) if self._cancelled.is_set() else result
 

@@ -15,7 +15,7 @@ from typing import Any
 from fitdoctor import backends
 from fitdoctor.capture.cap import DEFAULT_STEPS
 from fitdoctor.capture.launch import Options
-from fitdoctor.errors import UsageError
+from fitdoctor.errors import FitdoctorError, UsageError
 from fitdoctor.model import Proof
 from fitdoctor.proof.prove import prove
 from fitdoctor.proof.runs import Run
@@ -73,6 +73,8 @@ class Tuned:
     kept: Path
     """The search, to be resumed."""
     interrupted: bool = False
+    unproved: str = ""
+    """Why the proof could not be run."""
 
     @property
     def own(self) -> Trial:
@@ -92,7 +94,7 @@ def tune(
     optuna()
     work = _Work(wanted, executor, tell, clock)
     search, path = work.resumed() if wanted.resume else work.begun()
-    interrupted, proof = False, None
+    interrupted, proof, unproved = False, None, ""
     try:
         work.search(search)
         best = winner(tuple(search.trials()))
@@ -100,13 +102,19 @@ def tune(
             proof = work.prove(best, search)
     except KeyboardInterrupt:
         interrupted = True
+    except CannotProve as error:
+        unproved = error.problem
     trials = tuple(search.trials())
     command = tuple(wanted.identity["command"])
-    return Tuned(command, search.space, trials, winner(trials), proof, path, interrupted)
+    return Tuned(command, search.space, trials, winner(trials), proof, path, interrupted, unproved)
 
 
 class NoTraining(UsageError):  # noqa: N818 - what was found
     """The script by itself could not be measured."""
+
+
+class CannotProve(FitdoctorError):  # noqa: N818
+    """A run of the proof failed."""
 
 
 class _Work:
@@ -195,10 +203,7 @@ class _Work:
         if result.interrupted:
             raise KeyboardInterrupt
         if result.seen is None:
-            raise UsageError(
-                f"the proof of {settings} could not be run: {result.failed}",
-                do="go on with --resume",
-            )
+            raise CannotProve(f"a run of the proof failed ({settings}): {result.failed}")
         return result.seen.run_of(own)
 
     def _run(
