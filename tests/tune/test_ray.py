@@ -57,12 +57,15 @@ model.fit(x, x[:, :1], batch_size=16, epochs=2000, verbose=0, callbacks=[Slowly(
 def address() -> Iterator[str]:
     """Start a cluster of one node; its folder has a short name, since sockets are in it."""
     folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    with socket.socket() as free, socket.socket() as other:
+        ports = []
+        for each in (free, other):
+            each.bind(("127.0.0.1", 0))
+            ports.append(str(each.getsockname()[1]))
+    port = ports[0]
     words = ["start", "--head", "--block", "--port", port, "--num-cpus", "2", "--include-dashboard", "false"]
     words += ["--node-ip-address", "127.0.0.1", "--temp-dir", folder, "--disable-usage-stats"]
-    words += ["--ray-client-server-port", "0", "--object-store-memory", "100000000"]
+    words += ["--ray-client-server-port", ports[1], "--object-store-memory", "100000000"]
     head = subprocess.Popen(
         [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *words],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -71,7 +74,8 @@ def address() -> Iterator[str]:
         wait_for(port, head)
         yield f"127.0.0.1:{port}"
     finally:
-        every = [*psutil.Process(head.pid).children(recursive=True), psutil.Process(head.pid)]
+        every = [psutil.Process(head.pid)] if head.poll() is None else []
+        every += every[0].children(recursive=True) if every else []
         for each in every:
             with contextlib.suppress(psutil.Error):
                 each.terminate()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import socket
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ RETRIES = 3
 """So often a run is made again whose worker or node died."""
 POLL_SECONDS = 0.5
 ENDING_SECONDS = 15.0
+CONNECT_SECONDS = 10.0
 HANDED_ON = ("KERAS_", "TF_", "XLA_", "JAX_", "TORCH_", "PYTORCH_", "MKL_", "FITDOCTOR_DEBUG")
 """Variables of whoever asks that a run on another machine gets too."""
 
@@ -97,8 +99,9 @@ class Cluster:
 
     def _connect(self, address: str | None) -> None:
         try:
+            _reach(address)
             self._ray.init(address=address or "auto", log_to_driver=False, logging_level="ERROR", namespace="fitdoctor")
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             where = f" at {address}" if address else ""
             raise UsageError(
                 f"expected a Ray cluster{where}, found none: {error}",
@@ -187,6 +190,13 @@ class Cluster:
     def close(self) -> None:
         """Let go of the cluster, which stays."""
         self._ray.shutdown()
+
+
+def _reach(address: str | None) -> None:
+    """Find out in time that nobody is there: Ray would try for minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if host and "/" not in host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
 
 
 def _ray() -> Any:
