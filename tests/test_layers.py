@@ -26,6 +26,7 @@ LINE = [
     "fixes",
     "shard",
     "proof",
+    "tune",
     "report",
     "pipeline",
     "api",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from fitdoctor.errors import CaptureError
 from fitdoctor.model import Capture, Proof, Report, Site
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from fitdoctor.facts.input_view import InputView
     from fitdoctor.facts.timeline import Timeline
     from fitdoctor.fixes.plan import Plan, Wanted
+    from fitdoctor.probes.install import ImportWatch, Patches
     from fitdoctor.proof.compare import Comparison
     from fitdoctor.proof.kept import Outcome
+    from fitdoctor.tune.tune import Tuned
+    from fitdoctor.tune.tune import Wanted as Tuning
 
 SourceOf = Callable[[Site], "list[str] | None"]
 
@@ -27,7 +30,13 @@ def observe_child(boot: str) -> None:
     from fitdoctor.capture import child
     from fitdoctor.lab import bench
 
-    child.start_child(boot, bench.run)
+    child.start_child(boot, bench.run, _turn)
+
+
+def _turn(settings: Mapping[str, Any], watch: ImportWatch, patches: Patches) -> None:
+    from fitdoctor.tune import turning
+
+    turning.install(settings, watch, patches)
 
 
 def diagnose_file(path: str | os.PathLike[str]) -> Report:
@@ -219,3 +228,21 @@ def prove_fixes(
 
     outcome = decide(places, proved, seconds=budget, one_by_one=one_by_one)
     return only(outcome.kept.places if outcome.kept is not None else frozenset()), outcome
+
+
+def tune_script(
+    wanted: Tuning,
+    *,
+    on: str = "local",
+    address: str | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Tuned:
+    """Search → proof: run a script with other settings than its own, and prove the best of them."""
+    from fitdoctor.tune import executor, tune
+    from fitdoctor.tune.on_ray import Cluster
+
+    made: executor.Executor = Cluster(address, tell) if on == "ray" else executor.Local()
+    try:
+        return tune.tune(wanted, made, tell=tell)
+    finally:
+        made.close()

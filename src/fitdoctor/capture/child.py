@@ -6,6 +6,7 @@ import atexit
 import functools
 import json
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from typing import Any
 from fitdoctor.capture import scratch as scratching
 from fitdoctor.capture import store
 from fitdoctor.capture.session import Experiments, Session
-from fitdoctor.probes.install import strip
+from fitdoctor.probes.install import ImportWatch, Patches, strip
 
 BOOT_VARIABLE = "FITDOCTOR_BOOT"
+
+Turn = Callable[[Mapping[str, Any], ImportWatch, Patches], None]
+"""Gives a training other settings than its script does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Boot:
     script: str
     lab: bool = True
     aligned: bool = False
+    settings: dict[str, Any] | None = None
 
     def dumps(self) -> str:
         """Write it for the environment of the child."""
@@ -43,7 +48,7 @@ class Boot:
         return cls(**json.loads(text))
 
 
-def start_child(text: str, experiments: Experiments | None) -> None:
+def start_child(text: str, experiments: Experiments | None, turn: Turn | None = None) -> None:
     """Begin observing in a process made by `fitdoctor run`; called before the script's first line."""
     boot = Boot.loads(text)
     writer = store.Writer.reopen(boot.capture)
@@ -63,6 +68,9 @@ def start_child(text: str, experiments: Experiments | None) -> None:
     if boot.lab and not boot.whole:
         session.experiments = experiments
     session.start()
+    if boot.settings is not None and turn is not None:
+        # After the probes: what they see of a call is what the training gets.
+        turn(boot.settings, session.watch, session.patches)
 
 
 def _hook_exit(session: Session) -> None:

@@ -17,10 +17,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from fitdoctor.capture import overlay, places, store
 from fitdoctor.capture import scratch as scratching
@@ -58,6 +60,16 @@ class Options:
     """Stop after a whole number of executions, however many steps each has, so that losses can be compared."""
     overlay: Mapping[str, bytes] = field(default_factory=dict)
     """What some of the user's files are to be read as in this run, instead of what is in them."""
+    settings: Mapping[str, Any] | None = None
+    """What is turned in this run (see `tune/settings.py`); None: nothing, and nobody looks."""
+    errors: Path | None = None
+    """Where a silent run's standard error goes; None: nowhere."""
+
+
+Stop = Callable[[Mapping[str, Any]], bool]
+"""Told now and then how far the run has come; True ends it."""
+ENDING_SECONDS = 5.0
+"""How long a run that is ended may take for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +85,8 @@ class Ended:
     message: str
 
 
-def launch(options: Options, progress: Callable[[str], None]) -> Ended:
-    """Run the script under observation and return when it has ended."""
+def launch(options: Options, progress: Callable[[str], None], stop: Stop | None = None) -> Ended:
+    """Run the script under observation and return when it has ended, or when `stop` has had it ended."""
     target = _checked_target(options)
     now = time.time()
     path = options.capture or places.new_capture_path(_name(options), now)
@@ -94,7 +106,7 @@ def launch(options: Options, progress: Callable[[str], None]) -> Ended:
     writer.close()
     scratch = None if options.whole else Path(tempfile.mkdtemp(prefix="fitdoctor-"))
     try:
-        returncode = _run(options, path, scratch, target, progress)
+        returncode = _run(options, path, scratch, target, progress, stop)
     finally:
         if scratch is not None:
             _remove_scratch(scratch)
@@ -126,7 +138,14 @@ def _checked_target(options: Options) -> str:
     return str(script.resolve())
 
 
-def _run(options: Options, path: Path, scratch: Path | None, target: str, progress: Callable[[str], None]) -> int:
+def _run(
+    options: Options,
+    path: Path,
+    scratch: Path | None,
+    target: str,
+    progress: Callable[[str], None],
+    stop: Stop | None,
+) -> int:
     boot = Boot(
         capture=str(path.resolve()),
         started_ns=time.perf_counter_ns(),
@@ -138,6 +157,7 @@ def _run(options: Options, path: Path, scratch: Path | None, target: str, progre
         script=target,
         lab=options.lab,
         aligned=options.aligned,
+        settings=None if options.settings is None else dict(options.settings),
     )
     env = dict(os.environ)
     before = env.get("PYTHONPATH")
@@ -150,11 +170,12 @@ def _run(options: Options, path: Path, scratch: Path | None, target: str, progre
         env["KERAS_BACKEND"] = options.backend
     flags = ["-m"] if options.module else []
     streams = subprocess.DEVNULL if options.silent else None
-    with _overlaid(options.overlay, env) as launcher:
+    with _overlaid(options.overlay, env) as launcher, contextlib.ExitStack() as opened:
         command = [sys.executable, *launcher, *flags, options.target, *options.args]
-        child = subprocess.Popen(command, env=env, stdin=streams, stdout=streams, stderr=streams)
+        errors = streams if options.errors is None else opened.enter_context(options.errors.open("wb"))
+        child = subprocess.Popen(command, env=env, stdin=streams, stdout=streams, stderr=errors)
         with _forwarded_signals(child):
-            return _watch(child, path, options, progress)
+            return _watch(child, path, options, progress, stop)
 
 
 @contextlib.contextmanager
@@ -191,7 +212,9 @@ def _forwarded_signals(child: subprocess.Popen[bytes]) -> Any:
             signal.signal(number, handler)
 
 
-def _watch(child: subprocess.Popen[bytes], path: Path, options: Options, progress: Callable[[str], None]) -> int:
+def _watch(
+    child: subprocess.Popen[bytes], path: Path, options: Options, progress: Callable[[str], None], stop: Stop | None
+) -> int:
     """Wait for the child and tell how far it has come."""
     told: set[str] = set()
 
@@ -215,12 +238,43 @@ def _watch(child: subprocess.Popen[bytes], path: Path, options: Options, progres
             settled = options.whole and time.monotonic() - start > SETTLED_SECONDS
             if ended.wait(SETTLED_POLL_SECONDS if settled else POLL_SECONDS):
                 return child.wait()
+            come: dict[str, Any] = {}
             with contextlib.suppress(CaptureError):
                 meta = store.read_meta(path)
                 beside.look(meta)
-                _tell_progress(meta.get("progress") or {}, options, tell)
+                come = meta.get("progress") or {}
+                _tell_progress(come, options, tell)
+            if stop is not None and stop(come):
+                end(child.pid)
+                return child.wait()
     finally:
         beside.close()
+
+
+def end(pid: int) -> None:
+    """End a process and all that it has started: workers whose parent is gone would wait for ever."""
+    with contextlib.suppress(psutil.Error):
+        first = psutil.Process(pid)
+        every = [first, *first.children(recursive=True)]
+        _each(every, psutil.Process.terminate)
+        deadline = time.monotonic() + ENDING_SECONDS
+        # Not psutil's wait: it would take the exit code away from whoever waits for the process.
+        while any(map(_alive, every)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        _each([each for each in every if _alive(each)], psutil.Process.kill)
+
+
+def _each(processes: Sequence[psutil.Process], act: Callable[[psutil.Process], None]) -> None:
+    for each in processes:
+        with contextlib.suppress(psutil.Error):
+            act(each)
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _await(child: subprocess.Popen[bytes], ended: threading.Event) -> None:

@@ -159,6 +159,7 @@ class Session:
         self.recorder.meta(
             progress={
                 "steps": tracker.steady_steps,
+                "steady_s": tracker.steady_ns / 1e9,
                 "calls": tracker.calls_seen,
                 "training": tracker.first_step_ns is not None,
                 "kind": call.kind if call else None,

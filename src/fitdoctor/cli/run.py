@@ -101,7 +101,7 @@ def is_module_flag(word: str) -> bool:
     return word.startswith("-m") and not word.startswith("--")
 
 
-def _target(rest: Sequence[str], command: str) -> tuple[str, bool, tuple[str, ...]]:
+def name_and_args(rest: Sequence[str], command: str) -> tuple[str, bool, tuple[str, ...]]:
     """Return the script or module, whether it is a module, and its arguments."""
     if not rest:
         raise UsageError("expected a script to run", do=f"for example: fitdoctor {command} train.py --epochs 5")
@@ -139,7 +139,7 @@ def observe(args: argparse.Namespace, launcher: Any = None, *, command: str = "r
         import importlib
 
         launcher = importlib.import_module("fitdoctor.capture.launch")
-    target, module, arguments = _target(args.rest, command)
+    target, module, arguments = name_and_args(args.rest, command)
     output.check_writable(args.json)
     output.check_writable(getattr(args, "html", None))
     limits: dict[str, Any] = {} if args.budget is None else {"budget": args.budget}

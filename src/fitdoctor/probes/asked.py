@@ -22,6 +22,8 @@ def plan(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     }
     if given.get("initial_epoch"):
         plan["initial_epoch"] = whole(given["initial_epoch"], 0)
+    if given.get("steps_per_epoch") is not None:
+        plan["steps_given"] = True
     plan["validates"] = given.get("validation_data") is not None or bool(given.get("validation_split"))
     plan["validation_freq"] = whole(given.get("validation_freq"), 1)
     return plan
@@ -99,6 +101,7 @@ def of_model(model: Any) -> dict[str, Any]:
         "metrics": _metrics(model),
         "loss": _loss(model),
         "dtype": str(getattr(model, "dtype", None)),
+        "policy": getattr(getattr(model, "dtype_policy", None), "name", None),
         "custom_train_step": not type(model).train_step.__module__.startswith("keras."),
         "deterministic": _deterministic(),
     }

@@ -27,17 +27,21 @@ def prove(
     *,
     seconds: float,
     may_change: bool = False,
+    incomparable: str = "",
     tell: Callable[[str], None] = lambda text: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Proof:
-    """Run both in turns; the first run of each warms up what they share (files in memory) and does not count."""
+    """Run both in turns; the first run of each warms up what they share (files in memory) and does not count.
+
+    `incomparable` says why losses are not compared, where they cannot be.
+    """
     begun = clock()
     versions = {BEFORE: before, AFTER: after}
     warm = []
     for name, version in versions.items():
         tell(f"warming up: {name}")
         warm.append(version().learning)
-    if all(warm) and equivalence.common(warm) is None:
+    if not incomparable and all(warm) and equivalence.common(warm) is None:
         # One of them makes several steps at a time.
         versions = {name: functools.partial(version, aligned=True) for name, version in versions.items()}
     runs: dict[str, list[Run]] = {BEFORE: [], AFTER: []}
@@ -53,7 +57,7 @@ def prove(
             break
         if count >= FEWEST_PAIRS and _known(runs):
             break
-    return _concluded(runs, tuple(order), may_change)
+    return _concluded(runs, tuple(order), may_change, incomparable)
 
 
 def _least(seconds: float, each: float) -> int:
@@ -73,9 +77,11 @@ def _known(runs: dict[str, list[Run]]) -> bool:
     return statistics.half_width(found) <= max(TIGHT, OF_EFFECT * abs(found.mid - 1))
 
 
-def _concluded(runs: dict[str, list[Run]], order: tuple[str, ...], may_change: bool) -> Proof:
+def _concluded(runs: dict[str, list[Run]], order: tuple[str, ...], may_change: bool, incomparable: str = "") -> Proof:
     found = statistics.speedup(_times(runs[BEFORE]), _times(runs[AFTER]))
     learning = equivalence.compare(*([run.learning for run in runs[name]] for name in (BEFORE, AFTER)))
+    if incomparable:
+        learning = equivalence.Learning("not compared", incomparable)
     verdict, because = judge(found, statistics.half_width(found), learning, may_change=may_change)
     return Proof(
         schedule=order,

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from fitdoctor.capture import store
-from fitdoctor.capture.launch import Options, launch
+from fitdoctor.capture.launch import Ended, Options, Stop, launch
 from fitdoctor.errors import FitdoctorError, UsageError
 from fitdoctor.facts import resolve
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
+from fitdoctor.model import Capture
 
 BEFORE_TRAINING = ("imports", "set-up")
 """Phases that belong to no training: the same in both versions, and as long as the training is short."""
@@ -31,23 +32,63 @@ class Run:
     """Losses by epoch and step; an epoch that was ended has come to the step infinity."""
 
 
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What one run left behind."""
+
+    capture: Capture
+    training: Training
+    model: StepModel
+
+    @property
+    def training_s(self) -> float:
+        """Seconds of the whole training, projected to its end, without what comes before it."""
+        before = sum(self.training.elsewhere.get(phase, 0.0) for phase in BEFORE_TRAINING)
+        return self.model.whole_s - before
+
+    @property
+    def learning(self) -> dict[tuple[int, float], float]:
+        """Losses by epoch and step."""
+        return learnt(self.capture.meta.get("learning"), self.training)
+
+
 def once(options: Options, *, aligned: bool = False) -> Run:
     """Run a script once; raises where it does not train.  `aligned`: to a step at which every version can stop."""
     with tempfile.TemporaryDirectory(prefix="fitdoctor-") as folder:
-        path = Path(folder) / f"run{store.SUFFIX}"
-        quiet = replace(options, capture=path, silent=True, lab=False, quiet=True, whole=False, aligned=aligned)
-        ended = launch(quiet, lambda text: None)
-        if not ended.training_seen or (ended.returncode != 0 and ended.reason != "capped"):
+        ended = start(options, Path(folder), aligned=aligned)
+        if not trained(ended):
             why = ended.message or f"exit code {ended.returncode}"
             raise UsageError(f"{options.target} could not be run: {why}", do=f"try it: python {options.target}")
-        capture = store.read(path)
-        facts = resolve(capture)
-        try:
-            training, model = facts.get(Training), facts.get(StepModel)
-        except FitdoctorError as error:
-            raise UsageError(f"{options.target}: {error}", do="let it train longer, or give it more --steps") from error
-    before = sum(training.elsewhere.get(phase, 0.0) for phase in BEFORE_TRAINING)
-    return Run(model.whole_s - before, model.step.mid, learnt(capture.meta.get("learning"), training))
+        seen = observed(options, Path(folder))
+    return Run(seen.training_s, seen.model.step.mid, seen.learning)
+
+
+def start(options: Options, folder: Path, *, aligned: bool = False, stop: Stop | None = None) -> Ended:
+    """Run a script once, unseen and without experiments, and leave its capture in this folder."""
+    quiet = replace(
+        options, capture=place(folder), silent=True, lab=False, quiet=True, whole=False, aligned=aligned
+    )  # fmt: skip
+    return launch(quiet, lambda text: None, stop)
+
+
+def place(folder: Path) -> Path:
+    """Return where the capture of a run is kept."""
+    return folder / f"run{store.SUFFIX}"
+
+
+def trained(ended: Ended) -> bool:
+    """Tell whether a run came as far as it should."""
+    return ended.training_seen and (ended.returncode == 0 or ended.reason == "capped")
+
+
+def observed(options: Options, folder: Path) -> Observed:
+    """Read what a run left in this folder."""
+    capture = store.read(place(folder))
+    facts = resolve(capture)
+    try:
+        return Observed(capture, facts.get(Training), facts.get(StepModel))
+    except FitdoctorError as error:
+        raise UsageError(f"{options.target}: {error}", do="let it train longer, or give it more --steps") from error
 
 
 def learnt(last: Mapping[str, Any] | None, training: Training) -> dict[tuple[int, float], float]:

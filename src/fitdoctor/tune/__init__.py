@@ -1,0 +1,1 @@
+"""Search the few settings that interact, with the script as it is, and prove the best of them."""
