@@ -22,6 +22,8 @@ def plan(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     }
     if given.get("initial_epoch"):
         plan["initial_epoch"] = whole(given["initial_epoch"], 0)
+    if given.get("shuffle") is not None:
+        plan["shuffled"] = bool(given["shuffle"])
     if given.get("steps_per_epoch") is not None:
         plan["steps_given"] = True
     plan["validates"] = given.get("validation_data") is not None or bool(given.get("validation_split"))

@@ -34,7 +34,7 @@ def render(found: Tuned, console: Console) -> None:
         page.paragraph(("No other settings: ", "bold"), _why_none(found))
         return
     if found.proof is None:
-        why = f": {found.unproved}" if found.unproved else ""
+        why = f": {found.unproved.rstrip('.')}" if found.unproved else ""
         page.paragraph(("The fastest so far  ", "bold"), f"{best.settings}; it is not proved{why}.")
         return
     told = found.proof

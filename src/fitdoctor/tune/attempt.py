@@ -25,7 +25,8 @@ from fitdoctor.tune.settings import Settings, not_applied
 
 CHUNKS = 4
 """A run is looked at after so many equal parts of its steps, or of its time where that ends it first."""
-INTERRUPTED = 130
+INTERRUPTED = (130, 143)
+"""Exit codes of a script that somebody asked to end: by Ctrl-C, or politely."""
 _SAME_PROCESS_SECONDS = 30.0
 _LONGEST_LINE = 300
 
@@ -100,7 +101,7 @@ def attempt(job: Job, look: Look = never, folder: Path | None = None) -> Result:
             ended = runs.start(replace(job.to_run, errors=errors), place, aligned=job.aligned, stop=watch)
             if watch.failed or watch.stopped:
                 return Result(failed=watch.failed, stopped=watch.stopped)
-            if ended.returncode == INTERRUPTED:
+            if ended.returncode in INTERRUPTED:
                 return Result(interrupted=True)
             if not runs.trained(ended):
                 return Result(failed=_last_line(errors, ended))

@@ -29,6 +29,8 @@ class Knob:
     name: str
     values: tuple[Value, ...]
     safety: Safety
+    changes: str = "it may change what is learnt"
+    """What it does where it is not safe."""
 
     @property
     def own(self) -> Value:
@@ -83,7 +85,7 @@ class Space:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Space:
         """Read it back from what `data` gave."""
-        knobs = tuple(Knob(each["name"], tuple(each["values"]), each["safety"]) for each in given["knobs"])
+        knobs = tuple(Knob(**{**each, "values": tuple(each["values"])}) for each in given["knobs"])
         return cls(knobs, tuple(LeftOut(**each) for each in given["left_out"]), given["backend"])
 
 
@@ -96,7 +98,7 @@ def space(own: Seen, installed: Sequence[str], *, unsafe: bool = False, only: Co
         if isinstance(found, str):
             left_out.append(LeftOut(name, found))
         elif found.safety != "same" and not unsafe:
-            left_out.append(LeftOut(name, "it may change what is learnt: --unsafe searches it too"))
+            left_out.append(LeftOut(name, f"{found.changes}: --unsafe searches it too"))
         else:
             knobs.append(found)
     return Space(tuple(knobs), tuple(left_out), own.backend)
@@ -106,8 +108,9 @@ Finder = Callable[[Seen, Sequence[str]], "Knob | str"]
 OWN_LOOP = "the training loop is the script's own: only fit takes it"
 
 
-def _knob(name: str, own: Value, others: Sequence[Value], safety: Safety | None = None) -> Knob:
-    return Knob(name, (own, *(each for each in others if each != own)), safety or SAFETY[name])
+def _knob(name: str, own: Value, others: Sequence[Value], changes: str = "") -> Knob:
+    values = (own, *(each for each in others if each != own))
+    return Knob(name, values, "may change", changes) if changes else Knob(name, values, SAFETY[name])
 
 
 def _steps_per_execution(seen: Seen, installed: Sequence[str]) -> Knob | str:
@@ -144,11 +147,14 @@ def _workers(seen: Seen, installed: Sequence[str]) -> Knob | str:
     adapter = seen.about.get("adapter")
     if adapter not in ("PyDataset", "DataLoader"):
         return f"{_data(seen)} has no workers"
-    # Processes draw random numbers of their own.
-    safety: Safety = "may change" if adapter == "DataLoader" or seen.about.get("multiprocessing") else "same"
+    changes = ""
+    if adapter == "DataLoader" or seen.about.get("multiprocessing"):
+        changes = "processes draw random numbers of their own"
+    elif seen.about.get("shuffled", True):
+        changes = "fit shuffles the batches, and with workers draws another order"
     most = max(4, 2 * int(seen.about.get("cores") or 1))
     others = [count for count in WORKERS if count <= most]
-    return _knob("workers", int(seen.about.get("workers") or 0), others, safety)
+    return _knob("workers", int(seen.about.get("workers") or 0), others, changes)
 
 
 def _prefetch(seen: Seen, installed: Sequence[str]) -> Knob | str:

@@ -174,7 +174,8 @@ class Search:
                 return False
             told.add(chunk)
             trial.report(value(step_s), chunk)
-            return bool(trial.should_prune())
+            # What is over cannot be stopped.
+            return chunk < CHUNKS and bool(trial.should_prune())
 
         try:
             result = run(settings, f"trial{trial.number}", look)

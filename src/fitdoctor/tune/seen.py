@@ -13,7 +13,7 @@ from fitdoctor.tune import pinned
 
 KEPT = (
     "adapter", "run_eagerly", "jit_compile", "steps_per_execution", "workers", "multiprocessing", "steps_given",
-    "schedule", "custom_train_step", "weights_on", "samples",
+    "schedule", "custom_train_step", "weights_on", "samples", "shuffled",
 )  # fmt: skip
 """What `knobs.py` asks about the leading training."""
 BATCHES = ("Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch")
