@@ -96,6 +96,11 @@ def _follow(syntax: Syntax, first: cst.Call, second: cst.Call) -> bool:
 
 
 def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield what an expression is made of; the names of attributes and of arguments stand for nothing by themselves."""
+    import libcst as cst
+
     yield node
+    named = node.attr if isinstance(node, cst.Attribute) else node.keyword if isinstance(node, cst.Arg) else None
     for child in node.children:
-        yield from _below(child)
+        if child is not named:
+            yield from _below(child)
