@@ -227,8 +227,9 @@ def _frozen(file: SourceFile, function: ast.FunctionDef) -> bool:
     """Tell whether it looks at something that is assigned anew elsewhere: a trace would keep what it was."""
     inside = set(ast.walk(function))
     outside = [node for node in ast.walk(file.tree) if node not in inside]
-    names = [node.id for node in outside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    again = {name for name in names if names.count(name) > 1} | {
+    stored = [node for node in outside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    names = [node.id for node in stored]
+    again = {node.id for node in stored if names.count(node.id) > 1 or _in_loop(file, node)} | {
         name.id
         for node in outside
         if isinstance(node, (ast.For, ast.AugAssign))
