@@ -13,7 +13,6 @@ import argparse
 import datetime
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -39,16 +38,9 @@ def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, dict[str,
         folder = Path(temporary)
         # Neither the file's name nor its neighbours give the answer away.
         shutil.copy(script, folder / "train.py")
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "fitdoctor", "run", "--quiet", *(["--whole"] if whole else [])),
-                *("--json", "report.json", "--capture", "run.fitdoctor", "train.py"),
-            ],
-            cwd=folder,
-            env=pairs.environment(folder),
-            capture_output=True,
-            text=True,
-            timeout=pairs.TIMEOUT,
+        watched = ["--whole"] if whole else []
+        done = pairs.fitdoctor(
+            folder, "run", "--quiet", *watched, "--json", "report.json", "--capture", "run.fitdoctor", "train.py"
         )
         if not (folder / "report.json").exists():
             last = (done.stderr.strip().splitlines() or ["no output"])[-1]

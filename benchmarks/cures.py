@@ -12,7 +12,6 @@ import argparse
 import datetime
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -32,16 +31,8 @@ def cured(name: str, budget: float) -> tuple[str, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shutil.copy(script, folder / "train.py")
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "fitdoctor", "cure", "--quiet", "--fresh"),
-                *("--budget", f"{budget:g}", "--json", "cured.json", "train.py"),
-            ],
-            cwd=folder,
-            env=pairs.environment(folder),
-            capture_output=True,
-            text=True,
-            timeout=pairs.TIMEOUT,
+        done = pairs.fitdoctor(
+            folder, "cure", "--quiet", "--fresh", "--budget", f"{budget:g}", "--json", "cured.json", "train.py"
         )
         if not (folder / "cured.json").exists():
             raise pairs.BenchmarkError(f"{name}: exit code {done.returncode}: {done.stderr[-500:]}")

@@ -13,7 +13,6 @@ import argparse
 import datetime
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -56,17 +55,9 @@ def fixed(name: str) -> Fixed:
         script.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(slow, script)
         try:
-            done = subprocess.run(
-                [
-                    *(sys.executable, "-m", "fitdoctor", "fix", "--apply", *(["--unsafe"] if unsafe else [])),
-                    *("--project", str(script.parent), str(capture.resolve())),
-                ],
-                cwd=script.parent,
-                env=pairs.environment(script.parent),
-                capture_output=True,
-                text=True,
-                timeout=pairs.TIMEOUT,
-            )
+            consent = ["--unsafe"] if unsafe else []
+            words = ("--apply", *consent, "--project", str(script.parent), str(capture.resolve()))
+            done = pairs.fitdoctor(script.parent, "fix", *words)
             text = script.read_text("utf-8")
         finally:
             shutil.rmtree(script.parent)
@@ -78,15 +69,12 @@ def fixed(name: str) -> Fixed:
 
 def timed(name: str, text: str, count: int) -> tuple[list[float], list[float]]:
     """Time the edited and the hand-made script in turns."""
-    times: dict[str, list[float]] = {"slow": [], "fast": []}
     with tempfile.TemporaryDirectory() as folder:
         edited = Path(folder) / "edited.py"
         edited.write_text(text, "utf-8")
-        scripts = {"slow": edited, "fast": pairs.CORPUS / name / "fast.py"}
-        for order in pairs.in_turns(count):
-            for which in order:
-                times[which].append(pairs.run_script(scripts[which]))
-    return times["slow"], times["fast"]
+        return pairs.measure(
+            pairs.CORPUS / name, count, lambda script: pairs.run_script(edited if script.stem == "slow" else script)
+        )
 
 
 def row(name: str, count: int) -> tuple[str, float | None]:

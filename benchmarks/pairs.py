@@ -109,6 +109,18 @@ def environment(folder: Path) -> dict[str, str]:
     return env
 
 
+def fitdoctor(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run fitdoctor in a folder, as a user would."""
+    return subprocess.run(
+        [sys.executable, "-m", "fitdoctor", *words],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+
+
 def trained_in(output: str) -> float:
     """Return the seconds that a script says its training took."""
     found = TRAINED.findall(output)

@@ -51,8 +51,7 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Tell our options from the script and what is given to it."""
-    taking = {name: {} if details.get("action") == "append" else details for name, details in OPTIONS.items()}
-    return running.split(argv, taking)
+    return running.split(argv, OPTIONS)
 
 
 def check_rules(names: Sequence[str]) -> None:

@@ -66,8 +66,7 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Tell our options from the script (or `-m` and its module, or the capture) and everything after it."""
-    taking = {name: {} if details.get("action") == "append" else details for name, details in OPTIONS.items()}
-    return running.split(argv, taking)
+    return running.split(argv, OPTIONS)
 
 
 def run(args: argparse.Namespace, launcher: Any = None) -> int:

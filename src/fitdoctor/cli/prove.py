@@ -62,8 +62,7 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Tell our options from the scripts and what is given to them."""
-    taking = {name: {} if details.get("action") == "append" else details for name, details in OPTIONS.items()}
-    return running.split(argv, taking)
+    return running.split(argv, OPTIONS)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -91,7 +91,7 @@ def split(argv: Sequence[str], options: Mapping[str, Mapping[str, Any]] = OPTION
             return list(argv[:at]), list(argv[at + 1 :])
         if word == "-" or not word.startswith("-") or is_module_flag(word):
             return list(argv[:at]), list(argv[at:])
-        takes_value = word in options and "action" not in options[word]
+        takes_value = word in options and options[word].get("action", "append") == "append"
         at += 2 if takes_value else 1
     return list(argv), []
 

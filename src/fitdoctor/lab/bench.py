@@ -52,6 +52,8 @@ class Seen:
     info: dict[str, Any]
     shares: dict[str, float]
     """Of the training thread's time in steps: fetch, run, callbacks, sync, loop; and between epochs, for each of it."""
+    compile_s: float = 0.0
+    """What tracing and compiling took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +310,7 @@ def _seen(recorder: Recorder, call: Any) -> Seen:
     shares = {name: totals[bucket] / steady for name, bucket in zip(names, acc.STEP_BUCKETS, strict=True)}
     # Before the first epoch everything is made for the first time.
     shares["between epochs"] = totals[acc.BETWEEN] / steady if call.epoch else 0.0
-    return Seen(steady / max(1, call.steady), dict(call.info), shares)
+    return Seen(steady / max(1, call.steady), dict(call.info), shares, totals[acc.COMPILING] / 1e9)
 
 
 def modules() -> Iterator[Any]:

@@ -34,6 +34,8 @@ _SHORT_NS = 2e6
 _PLAUSIBLE = 6.0
 """Worth of it where a layer hands its numbers to Python, or is far wider than all others."""
 _STANDS_OUT = ("flattened", "embeddings", "recurrent", "activations")
+_FORWARD = 0.5
+"""At most this share of what compiling a step takes goes into its forward pass."""
 _NAMED = 200
 _MOST_TIMES = 50
 _COPIES = 4
@@ -55,6 +57,9 @@ def worth(seen: Seen) -> float:
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison | Gap]:
     """Time the layers in turns with the step, then what could stand in the place of those that stand out."""
+    if job.backend == "jax" and seen.compile_s * _FORWARD > MOST_SECONDS:
+        # Which layers are called with what is seen in a forward pass, which JAX compiles as a whole.
+        raise CannotRun(f"compiling it took {seen.compile_s:.0f} s", do="time the layers by hand")
     layers = Layers(job)
     layers.compile(min(time.monotonic() + MOST_SECONDS, (time.monotonic() + job.until) / 2))
     yield Comparison("layers", layers.round, lambda: job.block(BARE), late=layers.detail)

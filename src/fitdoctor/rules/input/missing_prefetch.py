@@ -71,15 +71,15 @@ from fitdoctor.edits import Arguments, Chain, Edit
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
+from fitdoctor.facts.provable.functions import is_bound_once, library
+from fitdoctor.facts.provable.stateless import is_stateless
+from fitdoctor.facts.provable.straight import is_straight
 from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
-from fitdoctor.rules.provable.functions import is_bound_once, library
-from fitdoctor.rules.provable.stateless import is_stateless
-from fitdoctor.rules.provable.straight import is_straight
 
 _JUDGED_BY = {
     "arrays": "large-array-copy",

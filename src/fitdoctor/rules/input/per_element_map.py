@@ -52,16 +52,16 @@ from fitdoctor.edits import Edit, Swap, Wrap
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.mapped import calls_in, functions, method, upstream
+from fitdoctor.facts.provable.arithmetic import is_by_number
+from fitdoctor.facts.provable.functions import stands_for
+from fitdoctor.facts.provable.rows import row_size
+from fitdoctor.facts.provable.straight import is_straight
 from fitdoctor.facts.rewrites import best, gains
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Cost, Fix, Site
 from fitdoctor.rules import Absent, Clear, Verdict
-from fitdoctor.rules.provable.arithmetic import is_by_number
-from fitdoctor.rules.provable.functions import stands_for
-from fitdoctor.rules.provable.rows import row_size
-from fitdoctor.rules.provable.straight import is_straight
 
 NAME = "per-element-map"
 _MAPS = ("Map", "ParallelMap")

@@ -10,8 +10,8 @@ import ast
 import builtins
 from collections.abc import Collection
 
+from fitdoctor.facts.provable.functions import function, is_bound_once, library
 from fitdoctor.facts.source_tree import SourceFile
-from fitdoctor.rules.provable.functions import function, is_bound_once, library
 
 _NAMES = frozenset(
     f"tensorflow.{name}"

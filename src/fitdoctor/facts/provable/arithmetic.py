@@ -12,8 +12,8 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fitdoctor.facts.provable.functions import function, library, number
 from fitdoctor.facts.source_tree import SourceFile
-from fitdoctor.rules.provable.functions import function, library, number
 
 _ADDING = frozenset({"add", "subtract"})
 _SCALING = frozenset({"divide", "multiply"})

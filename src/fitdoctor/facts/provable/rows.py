@@ -6,8 +6,8 @@ import ast
 import math
 from dataclasses import dataclass
 
+from fitdoctor.facts.provable.functions import library, number
 from fitdoctor.facts.source_tree import SourceFile
-from fitdoctor.rules.provable.functions import library, number
 
 _PUBLIC = {
     **dict.fromkeys(("mnist", "fashion_mnist"), 28 * 28),
