@@ -111,6 +111,16 @@ class StepModel:
         """
         return stays(ratio, seconds, self._work)
 
+    def stays_untraced(self) -> Interval:
+        """Return what stays of the work where every step seen was compiled for, once none is.
+
+        What was never run before is also set up when it is first run.  Where the lab did not run the step again, how
+        much of it that is is not known: none of it, all of it, in the middle half.
+        """
+        if self.work_alone is None or self._work <= 0:
+            return Interval(0.0, 0.5, 1.0)
+        return self.work_alone.seconds.scale(1 / self._work).clip(0.0, 1.0)
+
     def change_by_compiling(self, ratio: Interval, compile_s: float | None, *, instead: bool = True) -> Change:
         """Return the change after which the work takes `ratio` of its time, and is compiled, in the lab in `compile_s`.
 

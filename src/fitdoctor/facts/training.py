@@ -43,6 +43,8 @@ class Training:
     elsewhere: Mapping[str, float]
     """Projected seconds of the whole training outside its steps."""
     gaps: tuple[Gap, ...]
+    unsteady_s: float = 0.0
+    """Seconds of steps that stand for steady ones though something was compiled in each: there were no others."""
     again: tuple[Again, ...] = ()
     """What was traced or compiled again after the first steps, the costliest first."""
 
@@ -80,7 +82,7 @@ def establish(capture: Capture, short: ShortCalls) -> Training:
     # What the script does between the calls of a loop happens once per call, not once per run.
     one_off["set-up"] = max(0.0, one_off["set-up"] - between)
     repeated = sum(each.seconds for each in leader.again)
-    one_off["compiling"] = max(0.0, one_off["compiling"] - short.compiling_s - repeated)
+    one_off["compiling"] = max(0.0, one_off["compiling"] - short.compiling_s - repeated - leader.unsteady_s)
     # A loop that goes on makes its short calls as often as before.
     observed = leader.steps + leader.warmup_steps
     on = max(1.0, leader.planned_steps / observed) if leader.kind != "fit" and observed else 1.0
@@ -178,6 +180,7 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
         fixed_per_call=fixed,
         elsewhere=elsewhere,
         gaps=gaps,
+        unsteady_s=float(chosen.wall_ns[(chosen.flags & Steps.WARMUP) != 0].sum()) / 1e9,
         again=repeated,
     )
 

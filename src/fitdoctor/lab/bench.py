@@ -23,9 +23,9 @@ from typing import Any
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab import calls, experiments
 from fitdoctor.lab.beside import JittedStep
-from fitdoctor.lab.eager import COMPILED, EagerStep
 from fitdoctor.lab.job import Job
 from fitdoctor.lab.snapshot import Snapshot
+from fitdoctor.lab.step_blocks import CompiledStep, EagerStep
 from fitdoctor.model import Gap
 from fitdoctor.probes import account as acc
 from fitdoctor.probes.recorder import Recorder
@@ -39,7 +39,11 @@ LEAST_SECONDS = 1.0
 """With less time than this left, no experiment is begun."""
 FELT = 0.01
 """A share of the step smaller than this is not worth an experiment."""
-BESIDE = "Python beside the device"
+BESIDE, COMPILED, UNTRACED = "Python beside the device", "the step compiled", "the step without compiling"
+CACHED_BATCH = "cached batch"
+"""The trial that tells what the step takes when it never waits for data."""
+MANY_COMPILATIONS = 6
+"""So many steps in which something was compiled are more than the first ones."""
 _PAIRS_EXPECTED = 4
 """Blocks that the shortest comparison takes: both sides to warm up, both to measure."""
 
@@ -193,9 +197,17 @@ def _run_call(
 
 
 def _run_loop(recorder: Recorder, call: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
-    """Run the step of a hand-written loop compiled, where it is not; else beside Python's work, where it waits."""
+    """Run the step of a hand-written loop compiled, where it is not; else beside Python's work, where it waits.
+
+    Where it was compiled again and again, run it on arguments for which it is compiled already.
+    """
     if call.op_by_op:
         _run_eager(recorder, call, arguments, seconds, tell)
+        return
+    if call.step - call.steady >= MANY_COMPILATIONS:
+        _run_untraced(recorder, call, arguments, seconds, tell)
+        return
+    if call.info.get("backend") != "jax":
         return
     seen = _seen(recorder, call)
     python_ns = (seen.shares["loop"] + seen.shares["fetch"]) * seen.step_ns
@@ -211,6 +223,16 @@ def _run_loop(recorder: Recorder, call: Any, arguments: Any, seconds: float, tel
         step.prepare(python_ns)
         detail = {"python_ns": python_ns}
         _compare(recorder, call, Comparison(BESIDE, step.overlapped, step.in_turns, detail), deadline)
+
+
+def _run_untraced(recorder: Recorder, call: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
+    tell(f"experiment: {UNTRACED}")
+    with _as_gap(recorder, UNTRACED):
+        if seconds < LEAST_SECONDS:
+            raise CannotRun("the budget was used up before it", do="give it more time with --budget")
+        deadline = time.monotonic() + seconds
+        step = CompiledStep(str(call.info.get("backend")), *arguments)
+        _compare(recorder, call, Comparison(CACHED_BATCH, step.block), deadline)
 
 
 def _run_eager(recorder: Recorder, call: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:

@@ -5,6 +5,8 @@ Read from the graphs of the user's own functions; tried on a few of his own elem
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -12,12 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitdoctor.errors import CannotRun
+from fitdoctor.lab.bench import FELT, Seen
 from fitdoctor.lab.experiments.loader_alone import Puller
+from fitdoctor.lab.job import Offer
 from fitdoctor.model import Site
 from fitdoctor.probes.dataset_ops import DECODES
 from fitdoctor.probes.dataset_tf import name_of, stages
 from fitdoctor.probes.input_tf_generators import KEPT
-from fitdoctor.rewrites.graphs import Function, Instead, Node, Value, copy_of, inlined, mapped
+from fitdoctor.rewrites.datasets import paths, replaced
+from fitdoctor.rewrites.graphs import Function, Instead, Node, Value, copy_of, in_place_of, inlined, mapped
 
 MAPS = frozenset({"Map", "ParallelMap"})
 HANDS_ON = frozenset({"Shuffle", "Repeat", "Take", "Options", "Model", "IgnoreErrors"})
@@ -41,6 +46,9 @@ SECONDS = 1.0
 class Pictures:
     """What happens to the pictures of a pipeline, and some of its elements to try it on."""
 
+    dataset: Any
+    chain: tuple[Any, ...]
+    """The user's maps from the one that decodes on, innermost first."""
     function: Function
     elements: Any
     """A dataset that gives them again and again from memory."""
@@ -86,6 +94,21 @@ class Pictures:
         for each in mapped(self.elements, self.function, wanted, instead):
             yield [tensor.numpy() for tensor in each]
 
+    def rewritten(self, instead: Instead) -> Any:
+        """Build the user's whole pipeline again with some of what his functions do replaced."""
+        for below, above in itertools.pairwise(self.chain):
+            if above._input_dataset is not below:
+                raise CannotRun("something lies between the maps of its pictures", do="try it in the script")
+        last = self.chain[-1]
+        place = next(path for path, stage in paths(self.dataset) if stage is last)
+        return replaced(self.dataset, place, in_place_of(last, self.chain[0]._input_dataset, self.function, instead))
+
+    def offer(self, trial: str, rule: str, instead: Instead) -> Iterator[Offer]:
+        """Yield the pipeline with some of it replaced, to rehearse the training on; nothing if it cannot be built."""
+        with contextlib.suppress(CannotRun, TypeError, ValueError):
+            made = self.rewritten(instead)
+            yield Offer(trial, rule, lambda whole: {"x": made})
+
     def detail(self, where: Site | None) -> dict[str, Any]:
         """Return what a trial says of them: counts of pixels, never pixels."""
         told = {
@@ -101,6 +124,14 @@ class Pictures:
 
 def _mean(sizes: Sequence[tuple[int, int]]) -> float:
     return sum(height * width for height, width in sizes) / len(sizes)
+
+
+def worth(seen: Seen, felt: float) -> float:
+    """Weigh pipelines that decode pictures: `felt` where the step waits for them."""
+    decodes = any(each.get("decodes") for each in seen.info.get("dataset") or ())
+    if not decodes or seen.info.get("adapter") != "tf.data":
+        return 0.0
+    return felt if seen.shares["fetch"] > FELT else 1.0
 
 
 def found(dataset: Any) -> Pictures:
@@ -119,7 +150,8 @@ def found(dataset: Any) -> Pictures:
     parallel = getattr(chain[0], "_num_parallel_calls", None)
     serial = parallel is None and any(node.op.op_def.is_stateful for node in function.nodes if node.kind != "Assert")
     return Pictures(
-        function=function, elements=elements, count=count, decode=decode, shrink=shrink,
+        dataset=dataset, chain=tuple(chain), function=function, elements=elements, count=count,
+        decode=decode, shrink=shrink,
         between=tuple(node for node in behind if _leads_to(node, shrink)),
         resized=shrink.kind in RESIZES, decoded=tuple(each[0] for each in sizes),
         before=tuple(each[1] for each in sizes), shrunk=tuple(each[2] for each in sizes),

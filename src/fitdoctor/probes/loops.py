@@ -79,6 +79,18 @@ class LoopProbe:
             return
         tracker.step_done(loop)
 
+    def mark_call(self, arguments: tuple[Any, ...], marker: str, site: Site | None, **more: Any) -> None:
+        """Note that a function updated the weights; `arguments` are it and what it was called with.
+
+        They are kept only while it may be decided that enough was seen: nothing is kept alive for longer.
+        """
+        loop = self.tracker.loop
+        if loop is not None and self.tracker.on_step is not None:
+            loop.arguments = arguments
+        self.mark(marker, site, **more)
+        if loop is not None:
+            loop.arguments = None
+
     @contextlib.contextmanager
     def elsewhere(self) -> Iterator[None]:
         """Let somebody else say what a step is: who calls what updates the weights."""
@@ -126,7 +138,8 @@ class LoopProbe:
                 if known and loop is not None:
                     account.leave()
             if known or id(function) in training:
-                self.mark("tf.function", user_site(), compiled=True, backend="tensorflow")
+                given = function, args, kwargs
+                self.mark_call(given, "tf.function", user_site(), compiled=True, backend="tensorflow")
             return result
 
         return __call__
@@ -295,12 +308,7 @@ class LoopProbe:
         finally:
             self._running.pop()
         if id(function) in self._training:
-            if loop is not None and tracker.on_step is not None:
-                # Only while it may be decided that enough was seen: nothing is kept alive for longer.
-                loop.arguments = function, args, kwargs
-            self.mark("jax.jit", user_site(3), compiled=True, backend="jax")
-            if loop is not None:
-                loop.arguments = None
+            self.mark_call((function, args, kwargs), "jax.jit", user_site(3), compiled=True, backend="jax")
         return result
 
     def _drainer(self, backend: str) -> Drainer | None:

@@ -47,13 +47,11 @@ class StrategyProbe:
                 hide(error)
                 raise
             if loops.applied != applied:
-                loop = tracker.loop
-                if loop is not None and tracker.on_step is not None:
-                    loop.arguments = functools.partial(original, strategy), args, kwargs
                 replicas = int(strategy.num_replicas_in_sync)
-                loops.mark("strategy.run", user_site(), compiled=False, backend="tensorflow", replicas=replicas)
-                if loop is not None:
-                    loop.arguments = None
+                given = functools.partial(original, strategy), args, kwargs
+                loops.mark_call(
+                    given, "strategy.run", user_site(), compiled=False, backend="tensorflow", replicas=replicas
+                )
             return result
 
         return run

@@ -181,12 +181,38 @@ def mapped(
     data: Any, function: Function, wanted: Sequence[Value], instead: Instead | None = None, parallel: int | None = None
 ) -> Any:
     """Put a copy of (part of) a function on a dataset; elements of the result are tuples of what is wanted."""
-    tf = sys.modules["tensorflow"]
-    spec = data.element_spec
+    return data.map(_calling(data.element_spec, function, wanted, instead, tuple), num_parallel_calls=parallel)
 
+
+def in_place_of(stage: Any, data: Any, function: Function, instead: Instead) -> Any:
+    """Put a function with some of it replaced on a dataset; what comes out is of the kind that a map's elements are."""
+    from tensorflow.python.data.util import structure
+
+    tf, spec = sys.modules["tensorflow"], stage.element_spec
+    shapes = structure.get_flat_tensor_shapes(spec)
+
+    def packed(tensors: Sequence[Any]) -> Any:
+        shaped = [tf.ensure_shape(each, shape) for each, shape in zip(tensors, shapes, strict=True)]
+        return structure.from_compatible_tensor_list(spec, shaped)
+
+    parallel = getattr(stage, "_num_parallel_calls", None)
+    settings: dict[str, Any] = {}
+    if parallel is not None:
+        settings["num_parallel_calls"] = int(parallel)
+        settings["deterministic"] = {"true": True, "false": False}.get(stage._deterministic)
+    return data.map(_calling(data.element_spec, function, function.outputs, instead, packed), **settings)
+
+
+def _calling(
+    spec: Any,
+    function: Function,
+    wanted: Sequence[Value],
+    instead: Instead | None,
+    packed: Callable[[Sequence[Any]], Any],
+) -> Any:
     def call(*element: Any) -> Any:
         given = element if type(spec) is tuple else element[0]
         flat = sys.modules["tensorflow.python.data.util.structure"].to_tensor_list(spec, given)
-        return tuple(build(function, wanted, flat, instead))
+        return packed(build(function, wanted, flat, instead))
 
-    return data.map(tf.autograph.experimental.do_not_convert(call), num_parallel_calls=parallel)
+    return sys.modules["tensorflow"].autograph.experimental.do_not_convert(call)

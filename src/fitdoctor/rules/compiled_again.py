@@ -12,16 +12,12 @@ PART = "compiling again"
 
 
 def cost_of(again: Again, training: Training, model: StepModel, why: str, paid: Interval | None = None) -> Cost:
-    """Return what one function's repeated compiling costs; `paid`: seconds that avoiding it takes elsewhere.
-
-    What was never run before is also set up when it is first run.  Where no step was seen without, how much of a step
-    that is is not known: none of it, all of it, in the middle half.
-    """
+    """Return what one function's repeated compiling costs; `paid`: seconds that avoiding it takes elsewhere."""
     whole = max(sum(each.projected_s for each in training.again), 1e-12)
     share = min(1.0, again.projected_s / whole)
     least = min(share, again.seconds * again.growth.low * (1 - again.spread) / whole)
     most = min(1.0, share * (1 + again.spread))
-    also = (Change("work", Interval(0.0, 0.5, 1.0)),) if again.always else ()
+    also = (Change("work", model.stays_untraced()),) if again.always else ()
     change = Change(PART, Interval(1 - most, 1 - share, 1 - least), once=paid or Interval.exact(0.0), also=also)
     later = round(again.count * again.growth.mid)
     until = f", about {later} times until its end" if later > 1.5 * again.count else ""

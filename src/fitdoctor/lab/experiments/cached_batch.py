@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fitdoctor.lab.bench import Comparison, Seen
+from fitdoctor.lab.bench import CACHED_BATCH, Comparison, Seen
 from fitdoctor.lab.job import Job
 
 NAME = "one cached batch"
-TRIAL = "cached batch"
 FIRST = True
 
 
@@ -21,7 +20,7 @@ def worth(seen: Seen) -> float:
 
 def learned(job: Job, seen: Seen) -> Seen:
     """Tell what the input really takes of a step: TensorFlow fetches inside it, and elsewhere they share the cores."""
-    alone = job.results.get(TRIAL)
+    alone = job.results.get(CACHED_BATCH)
     if alone is None:
         return seen
     fetch, run = seen.shares["fetch"], seen.shares["run"]
@@ -32,4 +31,4 @@ def learned(job: Job, seen: Seen) -> Seen:
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     """Run the job as it is, on one batch."""
     del seen
-    yield Comparison(TRIAL, job.block, detail={"rows": job.batch_rows})
+    yield Comparison(CACHED_BATCH, job.block, detail={"rows": job.batch_rows})

@@ -13,15 +13,16 @@ from fitdoctor.lab.job import BLOCK_SECONDS, Job
 from fitdoctor.rewrites.graphs import Instead
 
 NAME = "pictures shrunk first"
+TRIAL = "shrunk first"
 TRAINS = False
+OFFERS = True
 _NOTHING = frozenset({"Identity", "ExpandDims", "Squeeze", "Reshape", "Pack"})
 """What passes a picture on as it is."""
 
 
 def worth(seen: Seen) -> float:
     """Weigh pipelines that decode pictures."""
-    decodes = any(each.get("decodes") for each in seen.info.get("dataset") or ())
-    return 1.0 if decodes and seen.info.get("adapter") == "tf.data" else 0.0
+    return pictures.worth(seen, 8.0)
 
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
@@ -49,4 +50,5 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         raise CannotRun("its pictures get another size when they are shrunk first", do="try it in the script")
     as_is, first = found.puller([output]), found.puller([output], instead)
     detail = {**found.detail(found.shrink.site), "work": sorted(set(work))[:8], "rows": job.batch_rows}
-    yield Comparison("shrunk first", first.block, as_is.block, detail, block_seconds=BLOCK_SECONDS)
+    job.offers += found.offer(TRIAL, "late-shrink", instead)
+    yield Comparison(TRIAL, first.block, as_is.block, detail, block_seconds=BLOCK_SECONDS)

@@ -16,7 +16,10 @@ from fitdoctor.lab.pictures import Pictures
 from fitdoctor.rewrites.graphs import Instead
 
 NAME = "pictures decoded smaller"
+SMALLER, BEFOREHAND = "decoded smaller", "shrunk beforehand"
+RULE = "oversized-decode"
 TRAINS = False
+OFFERS = True
 RATIOS = (8, 4, 2)
 """By how much the JPEG library can shrink while it decodes."""
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG"
@@ -26,8 +29,7 @@ _COMPARED = 4
 
 def worth(seen: Seen) -> float:
     """Weigh pipelines that decode pictures: it is mostly what takes their time."""
-    decodes = any(each.get("decodes") for each in seen.info.get("dataset") or ())
-    return 2.0 if decodes and seen.info.get("adapter") == "tf.data" else 0.0
+    return pictures.worth(seen, 10.0)
 
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
@@ -47,9 +49,10 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         smaller = _shrunk_from(found, other, size)
         changed = found.puller([found.shrink.output()], smaller)
         told = {**detail, **how, "difference": _difference(found, as_is, smaller)}
-        yield Comparison("decoded smaller", changed.block, baseline.block, told, block_seconds=BLOCK_SECONDS)
+        job.offers += found.offer(SMALLER, RULE, _decoded_by(found, other))
+        yield Comparison(SMALLER, changed.block, baseline.block, told, block_seconds=BLOCK_SECONDS)
     before = _beforehand(found, size, png=formats == {PNG})
-    yield Comparison("shrunk beforehand", before.block, baseline.block, detail, block_seconds=BLOCK_SECONDS)
+    yield Comparison(BEFOREHAND, before.block, baseline.block, detail, block_seconds=BLOCK_SECONDS)
 
 
 def _formats(found: Pictures) -> set[bytes]:
@@ -66,6 +69,12 @@ def _shrunk_from(found: Pictures, decode: Callable[[Any], Any], size: tuple[int,
         return pictures.resized(picture, size, found.shrink) if found.resized else pictures.cropped(picture, size)
 
     return {found.shrink.output(): ((found.contents,), shrunk)}
+
+
+def _decoded_by(found: Pictures, decode: Callable[[Any], Any]) -> Instead:
+    """Decode in another way and do everything else as the user does; a window is what his crop would have left."""
+    where = found.decode.output() if found.resized else found.shrink.output()
+    return {where: ((found.contents,), decode)}
 
 
 def _decoded(found: Pictures, contents: Any, ratio: int = 1) -> Any:

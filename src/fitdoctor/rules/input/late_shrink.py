@@ -45,6 +45,7 @@ from fitdoctor.edits import Earlier
 from fitdoctor.facts import spots
 from fitdoctor.facts.elements import place_of, share_of_loader, shorter_input
 from fitdoctor.facts.input_pipeline import InputPipeline
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
@@ -96,7 +97,7 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     if ratio.low >= 1:
         return Clear("what is done to pictures before they are shrunk takes as long after it")
     share = share_of_loader(trial, model)
-    change = shorter_input(ratio, share)
+    change = believed(trials, trial.name, shorter_input(ratio, share))
     decoded, kept = (float(trial.detail.get(name) or 0) for name in ("decoded_pixels", "shrunk_pixels"))
     return [
         Cost(

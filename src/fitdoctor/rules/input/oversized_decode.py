@@ -49,6 +49,7 @@ from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import rows, spots
 from fitdoctor.facts.elements import place_of, share_of_loader, shorter_input
 from fitdoctor.facts.input_pipeline import InputPipeline
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -86,7 +87,7 @@ def measure(
     model.need("input")
     if model.share("input").high <= model.noise:
         return Clear("the step does not wait for input")
-    ways = [_way(ratio, trial, training, model) for ratio, trial in _tried(trials)]
+    ways = [_way(ratio, trial, training, trials, model) for ratio, trial in _tried(trials)]
     best = max(ways, key=lambda each: each.saving.mid)
     if best.saving.high <= 0:
         decoded, kept = (f"{best.evidence[name]:,.0f}" for name in ("decoded_pixels", "kept_pixels"))
@@ -95,10 +96,10 @@ def measure(
     return [replace(best, evidence={**best.evidence, "savings": others})]
 
 
-def _way(ratio: Interval, trial: Trial, training: Training, model: StepModel) -> Cost:
+def _way(ratio: Interval, trial: Trial, training: Training, trials: Trials, model: StepModel) -> Cost:
     """Return what one way to decode less would save."""
     share = share_of_loader(trial, model)
-    change = shorter_input(ratio, share)
+    change = believed(trials, trial.name, shorter_input(ratio, share))
     if trial.name == BEFOREHAND:
         change = replace(change, once=_offline(trial, training))
     decoded, kept = (float(trial.detail.get(name) or 0) for name in ("decoded_pixels", "shrunk_pixels"))
