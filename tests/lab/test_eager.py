@@ -66,6 +66,43 @@ def test_a_step_that_cannot_be_compiled_says_so(doctor: Doctor) -> None:
     assert "eager-step" in {each.rule for each in report.unknown}
 
 
+RETRACED = """
+import tensorflow as tf
+
+weights = tf.Variable(tf.random.stateless_normal((64, 64), seed=(1, 2)))
+optimizer = tf.keras.optimizers.Adam()
+optimizer.build([weights])
+data = tf.data.Dataset.from_tensors(tf.ones((8, 64))).repeat(40)
+
+
+@tf.function
+def train_step(x, rate):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ weights) ** 2)
+    optimizer.apply([tape.gradient(loss, weights) * rate], [weights])
+    return loss
+
+
+step = 0
+for epoch in range(50):
+    for x in data:
+        step += 1
+        train_step(x, 1 / step)
+"""
+
+
+@pytest.mark.framework
+def test_a_step_that_is_traced_every_time_is_run_again_without(doctor: Doctor) -> None:
+    ran, report = run(doctor, doctor.script(RETRACED))
+    (trial,) = ran.capture.trials
+    assert trial.name == "cached batch"
+    assert not trial.baseline_ns
+    found = report.findings[0]
+    assert (found.rule, found.site and found.site.line) == ("retracing", 22)
+    # Tracing and setting up a graph of forty ops takes far longer than to run it, on any machine (a wide margin).
+    assert found.cost.saving.mid > 0.7
+
+
 @pytest.mark.framework
 def test_replicas_that_take_turns(doctor: Doctor) -> None:
     ran, report = run(doctor, CORPUS / "eager-replicas" / "slow.py")

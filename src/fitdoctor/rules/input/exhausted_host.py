@@ -14,7 +14,8 @@ the input, and counted the cores each kept busy: wall time by busy cores is CPU 
 - all cores together, doing nothing else, would make a batch more slowly than the step alone takes one;
 - the CPU time of both sides over the cores is nine tenths or more of what the slower side takes as it is (or both
   together, if they take turns): nothing is left for parallelism;
-- no rewrite that the lab tried on this machine (a cache, more workers, parallel calls) reaches half of the saving.
+- no rewrite that the lab tried on this machine (a cache, more workers, parallel calls, pictures decoded smaller or
+  shrunk first) reaches half of the saving.
 
 The saving is what the step model says of an input that no longer needs these cores.  At its low end what is done
 without any function of yours (reading, shuffling, putting batches together) stays here.  What the work costs where it
@@ -48,16 +49,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts.elements import share_of_loader, shorter_input
 from fitdoctor.facts.host_use import HostUse
 from fitdoctor.facts.input_pipeline import InputPipeline, Operator
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Alone, Trials
-from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
+from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site, Trial
 from fitdoctor.rules import Absent, Clear, Verdict
 
 BUSY = 0.9
@@ -188,12 +192,20 @@ def _stays(pipeline: InputPipeline) -> Interval:
 def _rewrite(trials: Trials, model: StepModel, saving: Interval) -> str | None:
     """Name what the lab tried on this machine and what does most of it, if something does."""
     for trial in trials.trials:
-        if trial.detail.get("unit") == "ns per batch" and trial.baseline_ns and trial.changed_ns:
+        local = trial.detail.get("unit") == "ns per batch" or "decoded_pixels" in trial.detail
+        if local and trial.baseline_ns and trial.changed_ns:
             ratio, _ = trials.ratio(trial.name)
-            local = model.with_change(Change("input", ratio.clip(0.0, 1.0), overlap=True)).saving()
-            if ratio.high < 1 and local.mid >= MOST_OF_IT * saving.mid:
+            change = believed(trials, trial.name, replace(_local(ratio, trial, model), overlap=True))
+            if ratio.high < 1 and model.with_change(change).saving().mid >= MOST_OF_IT * saving.mid:
                 return trial.name
     return None
+
+
+def _local(ratio: Interval, trial: Trial, model: StepModel) -> Change:
+    """Return what a trial would make of the input: of all of it, or of what is done to single pictures."""
+    if "decoded_pixels" in trial.detail:
+        return shorter_input(ratio, share_of_loader(trial, model))
+    return Change("input", ratio.clip(0.0, 1.0))
 
 
 def _costliest(pipeline: InputPipeline) -> Site | None:
