@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fitdoctor.errors import CannotRun
-from fitdoctor.lab.bench import Comparison, Seen
+from fitdoctor.lab.bench import FELT, Comparison, Seen
 from fitdoctor.lab.job import Job, Offer
 from fitdoctor.lab.loading import NextEpoch, loading
 from fitdoctor.rewrites.loader_copies import is_dataloader, is_pydataset, with_processes
@@ -24,7 +24,9 @@ def worth(seen: Seen) -> float:
     workers = int(seen.info.get("workers") or 0)
     pool = seen.info.get("adapter") == "PyDataset" and (workers > 1 or seen.info.get("multiprocessing"))
     loader = seen.info.get("adapter") == "DataLoader" and workers > 0 and not seen.info.get("persistent_workers")
-    return 1.0 if (pool or loader) and int(seen.info.get("epochs") or 1) > 1 else 0.0
+    if not (pool or loader) or int(seen.info.get("epochs") or 1) < 2:
+        return 0.0
+    return 8.0 if seen.shares["between epochs"] > FELT else 1.0
 
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
