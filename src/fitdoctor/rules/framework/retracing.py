@@ -15,8 +15,10 @@ the shape or value it changed from and to.  What comes after the first steps, mo
 not needed.  How often it will happen until the end is projected from how often it did in the first and in the second
 half of what was watched: a counter never repeats itself, lengths between 10 and 60 do after a while.  The low end takes
 it that all lengths were seen.  Where no step went without, the lab runs the step of a hand-written loop once more on
-arguments it was traced for: what a step takes longer is what a new graph costs beside tracing.  Keras's own `fit` leaves sides of batches open once it has seen two shapes, so this is
-mostly a cause of hand-written loops.
+arguments it was traced for: what a step takes longer is what a new graph costs beside tracing.
+
+Keras's own `fit` leaves sides of batches open once it has seen two shapes, so this is mostly a cause of hand-written
+loops.
 
 ## What to do
 
