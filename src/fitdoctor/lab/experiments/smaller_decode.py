@@ -52,7 +52,9 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         job.offers += found.offer(SMALLER, RULE, _decoded_by(found, other))
         yield Comparison(SMALLER, changed.block, baseline.block, told, block_seconds=BLOCK_SECONDS)
     before = _beforehand(found, size, png=formats == {PNG})
-    yield Comparison(BEFOREHAND, before.block, baseline.block, detail, block_seconds=BLOCK_SECONDS)
+    job.offers += found.offer(BEFOREHAND, f"{RULE}, offline", before)
+    puller = found.puller([found.shrink.output()], before)
+    yield Comparison(BEFOREHAND, puller.block, baseline.block, detail, block_seconds=BLOCK_SECONDS)
 
 
 def _formats(found: Pictures) -> set[bytes]:
@@ -121,8 +123,8 @@ def _difference(found: Pictures, one: Instead, other: Instead) -> float:
     return float(np.mean([np.abs(np.subtract(a, b, dtype=np.float64)).mean() for (a,), (b,) in pairs]) / 255)
 
 
-def _beforehand(found: Pictures, size: tuple[int, int], *, png: bool) -> Any:
-    """Return what pulls pictures from files that were shrunk before; reading the large ones still counts."""
+def _beforehand(found: Pictures, size: tuple[int, int], *, png: bool) -> Instead:
+    """Read pictures from files that were shrunk before; reading the large ones still counts."""
     tf = sys.modules["tensorflow"]
     small = []
     for (contents,) in found.values([found.contents]):
@@ -137,4 +139,4 @@ def _beforehand(found: Pictures, size: tuple[int, int], *, png: bool) -> Any:
         picture = _decoded(found, files[tf.strings.length(contents) % len(small)])
         return pictures.resized(picture, size, found.shrink) if found.resized else picture
 
-    return found.puller([output], {output: ((found.contents,), read)})
+    return {output: ((found.contents,), read)}
