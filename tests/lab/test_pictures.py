@@ -30,10 +30,8 @@ def line(text: str) -> int:
 def test_pictures_that_are_decoded_and_resized(doctor: Doctor) -> None:
     seen = tried(doctor, "direct", "png", "directory")
     direct = seen["direct"]["trials"]
-    alone = {"decoded smaller", "shrunk beforehand"}
-    names = {*alone, *(f"rehearsed: {name}" for name in alone)}
-    assert set(direct) == names, seen["direct"]["gaps"]
-    assert direct["rehearsed: decoded smaller"]["whole"], "short epochs of the training itself"
+    assert set(direct) >= {"decoded smaller", "shrunk beforehand"}, seen["direct"]["gaps"]
+    assert direct["rehearsed: shrunk beforehand"]["whole"], "short epochs of the training itself"
     found = direct["decoded smaller"]
     assert (found["decoded_pixels"], found["shrunk_pixels"], found["ratio"], found["rows"]) == (240 * 320, 1024, 4, 8)
     assert 0 < found["difference"] < 0.05

@@ -44,7 +44,7 @@ CACHED_BATCH = "cached batch"
 """The trial that tells what the step takes when it never waits for data."""
 MANY_COMPILATIONS = 6
 """So many steps in which something was compiled are more than the first ones."""
-_PAIRS_EXPECTED = 4
+BLOCKS_EXPECTED = 4
 """Blocks that the shortest comparison takes: both sides to warm up, both to measure."""
 
 
@@ -154,7 +154,7 @@ def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadl
 
     Those that follow could change less: they get the time that this one leaves.
     """
-    job.until = deadline
+    job.until, job.last = deadline, last
     with _as_gap(recorder, module.NAME):
         found = list(module.comparisons(job, seen))
         for gap in found:
@@ -164,7 +164,7 @@ def _one(recorder: Recorder, call: Any, job: Job, seen: Seen, module: Any, deadl
         for place, comparison in enumerate(comparisons):
             if comparison.pointless is not None and comparison.pointless():
                 continue
-            needed = _PAIRS_EXPECTED * (comparison.block_seconds or job.block_seconds)
+            needed = BLOCKS_EXPECTED * (comparison.block_seconds or job.block_seconds)
             left = deadline - time.monotonic()
             if left < needed:
                 left = min(needed, last - time.monotonic())

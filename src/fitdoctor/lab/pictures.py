@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,7 +101,8 @@ class Pictures:
                 raise CannotRun("something lies between the maps of its pictures", do="try it in the script")
         last = self.chain[-1]
         place = next(path for path, stage in paths(self.dataset) if stage is last)
-        return replaced(self.dataset, place, in_place_of(last, self.chain[0]._input_dataset, self.function, instead))
+        fitting = {value: (parts, _of_rank(value, make)) for value, (parts, make) in instead.items()}
+        return replaced(self.dataset, place, in_place_of(last, self.chain[0]._input_dataset, self.function, fitting))
 
     def offer(self, trial: str, rule: str, instead: Instead) -> Iterator[Offer]:
         """Yield the pipeline with some of it replaced, to rehearse the training on; nothing if it cannot be built."""
@@ -248,6 +249,18 @@ def kept(data: Any) -> tuple[Any, int]:
     for _ in cached:
         pass
     return cached, count
+
+
+def _of_rank(value: Value, make: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a picture take the place of a tensor that holds it as a batch of one: resizes work on batches."""
+    assert value.node is not None
+    rank = value.node.op.outputs[value.index].shape.rank
+
+    def made(*parts: Any) -> Any:
+        picture = make(*parts)
+        return picture[None] if rank is not None and picture.shape.rank == rank - 1 else picture
+
+    return made
 
 
 def raw(tensor: Any) -> bytes:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from fitdoctor.errors import CannotRun
-from fitdoctor.lab.bench import Comparison
+from fitdoctor.lab.bench import BLOCKS_EXPECTED, Comparison
 from fitdoctor.lab.job import BARE, Job, Variant, wait_for
 from fitdoctor.lab.loading import end_workers
 from fitdoctor.rewrites.randomness import taken
@@ -27,11 +27,12 @@ FASTER = 0.95
 SECONDS = 0.4
 LEAD_SECONDS = 0.15
 """Trained before anything counts: what was prepared while nobody asked would look like speed."""
-EPOCH_SECONDS = 1.5
-"""Epochs that take no longer are rehearsed whole."""
+EPOCH_SECONDS = 3.0
+"""Epochs that take no longer are rehearsed whole: what Keras does between them may take as long as their steps."""
 _WARM, _FEWEST = 2, 3
 _EPOCHS = 2
-"""Epochs that count, at least."""
+"""Epochs that count, at least; of long ones one is enough."""
+_LONG_SECONDS = 2 * SECONDS
 _FAR_LONGER = 5
 MOST_SECONDS = 15.0
 """A block that takes longer is given up: it would use up the time of other experiments."""
@@ -55,10 +56,11 @@ class Rehearsal(Protocol):
 
 
 def epoch_seconds(job: Job, step_ns: float) -> float | None:
-    """Return about how long an epoch takes, where it is short enough to be rehearsed whole."""
+    """Return about how long an epoch takes, where it is short enough to be rehearsed whole in the time there is."""
     count = batches(job)
     seconds = count * step_ns / 1e9
-    return seconds if count > 0 and seconds <= EPOCH_SECONDS else None
+    ends = time.monotonic() + BLOCKS_EXPECTED * block_seconds(step_ns, seconds)
+    return seconds if count > 0 and seconds <= EPOCH_SECONDS and ends <= job.last else None
 
 
 def batches(job: Job) -> int:
@@ -69,7 +71,8 @@ def batches(job: Job) -> int:
 def block_seconds(step_ns: float, epoch: float | None) -> float:
     """Return about how long a block takes."""
     if epoch is not None:
-        return max(SECONDS + epoch, (1 + _EPOCHS) * epoch)
+        counted = 1 if epoch > _LONG_SECONDS else _EPOCHS
+        return max(SECONDS + epoch, (1 + counted) * epoch)
     return max(LEAD_SECONDS + SECONDS, (_WARM + _FEWEST) * step_ns / 1e9)
 
 
@@ -153,7 +156,7 @@ class Epochs:
 
         def ends(epoch: int, logs: Any = None) -> None:
             marks.append(time.perf_counter_ns())
-            if len(marks) > _EPOCHS and marks[-1] - marks[0] > SECONDS * 1e9:
+            if marks[-1] - marks[0] > (SECONDS if len(marks) > _EPOCHS else _LONG_SECONDS) * 1e9:
                 model.stop_training = True
 
         with self._job._as(self._variant) as timer:
@@ -167,7 +170,7 @@ class Epochs:
             model.train_function = run
             watching = [LambdaCallback(on_epoch_end=ends)]
             model.fit(**self._given, epochs=_ENDLESS, verbose=0, callbacks=watching)
-        if len(marks) <= _EPOCHS:
+        if len(marks) < 2:
             raise CannotRun(_USED_UP, do=_TWICE)
         return _per_epoch(marks) / self._batches
 
