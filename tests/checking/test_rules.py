@@ -24,15 +24,18 @@ ONLY_A_RUN_TELLS = {
     "dense-embedding-update": "how many rows of a table a batch uses is not in the source",
     "dispatch-bound": "how long a step takes is not in the source",
     "exhausted-host": "how many cores there are, and what a batch takes, is not in the source",
+    "growing-step": "what accumulates looks like anything else",
     "large-array-copy": "of what type an array is, and how large, is not in the source",
     "oversized-decode": "how large the pictures are is not in the source",
     "oversubscribed-threads": "how many cores the process may use is not in the source",
     "padding-waste": "how long the sequences of a padded_batch are is not in the source",
     "random-chunk-access": "how a file is stored is not in the source",
+    "recompiling": "which shapes come is not in the source",
     "repeated-preprocessing": "whether what is made fits into memory is not in the source",
     "short-epochs": "what comes between epochs, and how long they are, is not in the source",
     "small-files": "how small the files are, and how far away, is not in the source",
     "starved-reads": "what a read waits for is not in the source",
+    "tiny-batch": "what a step takes beside its samples is not in the source",
     "wasted-epochs": "which epoch is the best is not in the source",
 }
 
