@@ -35,7 +35,6 @@ ONLY_A_RUN_TELLS = {
     "short-epochs": "what comes between epochs, and how long they are, is not in the source",
     "small-files": "how small the files are, and how far away, is not in the source",
     "starved-reads": "what a read waits for is not in the source",
-    "tiny-batch": "what a step takes beside its samples is not in the source",
     "wasted-epochs": "which epoch is the best is not in the source",
 }
 
