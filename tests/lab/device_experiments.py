@@ -1,4 +1,4 @@
-"""Runs the experiments about the device: a pool larger than the affinity mask, recurrent layers off their kernel."""
+"""Runs the experiments about the device: too large a pool, recurrent layers off their kernel, denormal numbers."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from fitdoctor.lab import bench
-from fitdoctor.lab.experiments import recurrent_kernel, thread_pool
+from fitdoctor.lab.experiments import flushed_denormals, recurrent_kernel, thread_pool
 from fitdoctor.lab.job import AS_IS, Job
 from fitdoctor.lab.snapshot import Snapshot
 from fitdoctor.probes import asked
@@ -28,6 +28,12 @@ keras.utils.set_random_seed(3)
 if KIND == "threads":
     layers = [keras.Input((256,)), keras.layers.Dense(512, "relu"), keras.layers.Dense(512, "relu")]
     x = np.random.default_rng(0).standard_normal((640, 256), dtype="float32")
+elif KIND == "denormals":
+    # So many of them that gradients vanish: their squares, which Adam keeps, are denormal at once.
+    small = keras.initializers.RandomNormal(stddev=0.02)
+    deep = [keras.layers.Dense(128, "sigmoid", kernel_initializer=small) for _ in range(24)]
+    layers = [keras.Input((64,)), *deep]
+    x = np.random.default_rng(0).standard_normal((640, 64), dtype="float32")
 else:
     kind = keras.layers.GRU if BACKEND == "jax" else keras.layers.LSTM
     layers = [keras.Input((24, 8)), kind(16, recurrent_dropout=0.3, dropout=0.1)]
@@ -41,7 +47,12 @@ model.fit(x, y, batch_size=32, epochs=1, verbose=0)
 def settings() -> list[object]:
     cells = [each.cell for each in model._flatten_layers() if hasattr(each, "cell")]
     threads = torch.get_num_threads() if BACKEND == "torch" else None
-    return [model.train_function, threads, *((cell.recurrent_dropout, cell.activation) for cell in cells)]
+    return [
+        model.train_function,
+        threads,
+        BACKEND == "torch" and flushed_denormals._flushes(torch),
+        *((cell.recurrent_dropout, cell.activation) for cell in cells),
+    ]
 
 
 recorder = Recorder(Nowhere(), time.perf_counter_ns())
@@ -52,7 +63,8 @@ recorder.account.totals[15] = 10_000_000
 recorder.account.totals[2] = 9_000_000
 bench.MOST_PAIRS = bench.FEWEST_PAIRS
 Job.block.__defaults__ = (AS_IS, 0.1)
-bench.modules = lambda: iter((recurrent_kernel, thread_pool))
+chosen = (flushed_denormals,) if KIND == "denormals" else (recurrent_kernel, thread_pool)
+bench.modules = lambda: iter(chosen)
 seen = bench._seen(recorder, call)
 worth = {module.NAME: module.worth(seen) > 0 for module in bench.modules()}
 before, own = Snapshot(model), settings()

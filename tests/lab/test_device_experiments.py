@@ -57,3 +57,10 @@ def test_a_recurrent_layer_as_jax_wants_it(doctor: Doctor) -> None:
     seen = lab(doctor, "jax", "recurrent")
     assert seen["worth"] == {"the backend's own recurrent kernel": True, "a thread per core": False}
     assert set(seen["trials"]) == {"recurrent kernel"}, seen["gaps"]
+
+
+@pytest.mark.framework
+def test_numbers_that_faded_away_are_taken_as_zero(doctor: Doctor) -> None:
+    seen = lab(doctor, "torch", "denormals")
+    assert seen["worth"]["denormal numbers as zero"]
+    assert ratio(seen["trials"]["denormals flushed"]) < 1.1, seen
