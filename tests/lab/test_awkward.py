@@ -33,7 +33,7 @@ class Recurrent(keras.Model):
     def call(self, x, training=None):
         return self.head(self.inner(self.transform(x), training=training))
 
-x = rng.standard_normal((640, 12, 4)).astype("float32")
+x = rng.standard_normal((640, 5, 4)).astype("float32")
 model = Recurrent(8, lambda x: x * 2.0)
 model.compile("adam", "mse")
 model.fit(x, x[:, 0, :1], batch_size=32, epochs=100_000, verbose=0)
@@ -102,7 +102,7 @@ class Awkward:
     """An experiment that was made all the same."""
     refused: str = ""
     """One that could not be made."""
-    budget: int = 12
+    budget: int = 25
 
 
 AWKWARD = {
@@ -127,7 +127,7 @@ AWKWARD = {
 def test_the_run_ends_well_and_says_what_could_not_be_tried(doctor: Doctor, name: str) -> None:
     case = AWKWARD[name]
     script = doctor.script(START + textwrap.dedent(case.script))
-    limits = ("--steps", "60", "--budget", str(case.budget))
+    limits = ("--steps", "30", "--budget", str(case.budget))
     ran = doctor.run(*limits, "--json", "report.json", str(script), backend=case.backend, lab=True)
     assert ran.code == 0, ran.err
     assert "Traceback" not in ran.err

@@ -106,6 +106,7 @@ def _run(
         snapshot = Snapshot(None)
     recorder.meta(lab={"state_bytes": snapshot.bytes})
     job = Job(model, str(call.info.get("backend")), *arguments, step_ns=seen.step_ns)
+    job.restore = snapshot.restore
     done: list[Any] = []
     while todo := _worthwhile(every, seen, done):
         left = deadline - time.monotonic()

@@ -114,6 +114,8 @@ class Job:
         """What the training could be rehearsed on, by the experiments so far."""
         self.results: dict[str, float] = {}
         """What each trial took, as a share of its baseline; in nanoseconds where it has none."""
+        self.restore: Callable[[], None] = lambda: None
+        """Puts the model's state back as it was before any experiment."""
         self.until = self.last = float("inf")
         """When, on the monotonic clock, the time of the experiment under way is over, and over at the very last."""
 

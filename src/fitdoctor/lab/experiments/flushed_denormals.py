@@ -12,7 +12,6 @@ from typing import Any
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.job import BARE, Job
-from fitdoctor.lab.snapshot import Snapshot
 
 NAME = "denormal numbers as zero"
 FEWEST = 0.01
@@ -34,10 +33,10 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     share = _share(torch, job.model)
     if share < FEWEST or _flushes(torch):
         return
-    state, threads = Snapshot(job.model), int(torch.get_num_threads())
+    threads = int(torch.get_num_threads())
 
     def as_is() -> float:
-        state.restore()
+        job.restore()
         torch.set_num_threads(1)
         try:
             return job.block(BARE)

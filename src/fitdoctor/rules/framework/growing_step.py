@@ -200,7 +200,7 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
     del source
     if "denormal" in cost.evidence:
-        return Fix("call torch.set_flush_denormal(True) at the very start of the script", "same")
+        return Fix("call torch.set_flush_denormal(True) at the very start of the script", "may change")
     where = cost.evidence.get("callback") or {"input": "the loader", "callbacks": "the callback"}.get(
         str(cost.evidence.get("part")), "the loop"
     )
