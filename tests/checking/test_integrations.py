@@ -117,7 +117,7 @@ def test_it_starts_without_what_it_does_not_need(here: Path) -> None:
     (here / "clean.py").write_text("import keras\n")
     code = (
         "import sys; from fitdoctor.cli.main import main; main(['check', '.']);"
-        "print(sorted({name.split('.')[0] for name in sys.modules}))"
+        "print(sorted({*sys.modules, *(name.split('.')[0] for name in sys.modules)}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=here, capture_output=True, text=True, check=True,
@@ -125,3 +125,5 @@ def test_it_starts_without_what_it_does_not_need(here: Path) -> None:
     )  # fmt: skip
     loaded = set(eval(done.stdout.splitlines()[-1]))
     assert not {"numpy", "rich", "keras", "tensorflow", "jax", "torch", "libcst", "asyncio"} & loaded
+    commands = {name.removeprefix("fitdoctor.cli.") for name in loaded if name.startswith("fitdoctor.cli.")}
+    assert commands == {"main", "check", "output"}

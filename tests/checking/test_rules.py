@@ -98,3 +98,11 @@ def test_a_rule_without_words_for_it_suspects_nothing(rule: Rule) -> None:
 
 def test_there_are_rules_that_suspect() -> None:
     assert len(locating()) >= 30
+
+
+def test_a_checkpoint_that_nobody_is_given_saves_nothing(tmp_path: Path) -> None:
+    made = 'keras.callbacks.ModelCheckpoint("best.keras", save_freq=10)'
+    for name, line in (("dropped.py", made), ("kept.py", f"saver = {made}")):
+        (tmp_path / name).write_text(f"import keras\n\n{line}\n")
+    assert suspected(tmp_path / "dropped.py") == {}
+    assert suspected(tmp_path / "kept.py") == {"frequent-checkpoint": {3}}
