@@ -160,7 +160,9 @@ def test_modules_of_the_package_as_attributes(check: Check, here: Path) -> None:
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "compat.py").write_text("import tensorflow as tf\n")
-    (package / "helpers.py").write_text("from . import compat\n\n\ndef load(x):\n    return compat.tf.py_function(f, [x], 1)\n")
+    (package / "helpers.py").write_text(
+        "from . import compat\n\n\ndef load(x):\n    return compat.tf.py_function(f, [x], 1)\n"
+    )
     (package / "train.py").write_text(
         "from package import compat\nfrom . import helpers\n\n"
         "compat.tf.config.run_functions_eagerly(True)\n"
