@@ -115,7 +115,7 @@ def stack(run: Mapping[str, Any]) -> Iterator[str]:
     for name in dict.fromkeys(machine.get("gpus") or ()):
         yield str(name)
     if machine.get("cores"):
-        yield f"{machine['cores']:g} cores"
+        yield f"{machine['cores']:g} {'core' if machine['cores'] == 1 else 'cores'}"
     started = run.get("started")
     if isinstance(started, int | float):
         yield datetime.datetime.fromtimestamp(started, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
