@@ -54,8 +54,8 @@ def _of_modules(path: str, text: str, statements: list[tuple[str, str, str]]) ->
     for dots, package, names in statements:
         inside = f"{package}." if package else ""
         modules += [(len(dots), f"{inside}{name}", local) for name, local in _names(names)]
-    for dots, module, local in modules:
-        file = _file(folder, dots, module)
+    for level, module, local in modules:
+        file = _file(folder, level, module)
         known = _exported(file) if file is not None else None
         if known:
             yield local, local
