@@ -127,7 +127,8 @@ import tensorflow as tf
 def read(
     path,
 ):
-    return tf.io.decode_jpeg(tf.io.read_file(path))
+    '''Needs no tf.py_function(...).'''
+    return tf.io.decode_jpeg(tf.io.read_file(path))  # once: tf.numpy_function(...)
 
 
 def load(path, size=(1, 2)):

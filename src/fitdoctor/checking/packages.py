@@ -25,6 +25,8 @@ _CLASS = re.compile(r"^class[ \t]+(\w+)\([ \t]*([\w.]+)[ \t]*[,)]", re.MULTILINE
 _NAME = re.compile(r"(\w+)(?:\s+as\s+(\w+))?\s*$")
 _DEF = re.compile(r"^def[ \t]+(\w+)\((.*?)(?=^[^\s)#]|\Z)", re.MULTILINE | re.DOTALL)
 _PYTHON = re.compile(r"(?<![\w.])((?:\w+\.)*(?:py_function|numpy_function|py_func))\(")
+_SAID = re.compile(r"\"\"\".*?\"\"\"|'''.*?'''|#[^\n]*", re.DOTALL)
+"""Docstrings and comments."""
 _FRAMEWORKS = ("keras", "tensorflow", "tf_keras", "torch", "jax", "numpy")
 _PUBLIC = ("keras.utils.", "keras.callbacks.", "keras.layers.Layer", "keras.Model", "torch.utils.data.")
 """Classes that rules know by what they are made of."""
@@ -108,7 +110,7 @@ def _read(path: str) -> dict[str, str]:
 def _wrapped(text: str, known: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Return the functions of a file that call Python from a graph, as if they were that very call."""
     for name, body in _DEF.findall(text):
-        calls = (_whole(called, known) for called in _PYTHON.findall(body))
+        calls = (_whole(called, known) for called in _PYTHON.findall(_SAID.sub("", body)))
         whole = next((each for each in calls if each.startswith("tensorflow.")), None)
         if whole is not None:
             yield name, whole
