@@ -264,7 +264,8 @@ def evidence(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, Mapping) and not {"low", "mid", "high"} <= set(value):
             yield from ((f"{name}, {inner}", text) for inner, text in evidence(value))
         else:
-            yield str(name).replace("_", " "), _value(value)
+            words = str(name).split("_")
+            yield " ".join("µs" if word == "us" else word for word in words), _value(value)
 
 
 def _value(value: Any) -> str:
