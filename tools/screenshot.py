@@ -30,10 +30,10 @@ def main() -> int:
     """Run and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "assets" / "run.svg")
-    parser.add_argument("--lines", type=int, default=42, help="how much of the report is drawn (default: 42 lines)")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="default: examples/slow_images.py")
+    parser.add_argument("--lines", type=int, default=40, help="how much of the report is drawn (default: 40 lines)")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="default: examples/slow_images.py --epochs 4")
     args = parser.parse_args()
-    words = args.command or ["examples/slow_images.py"]
+    words = args.command or ["examples/slow_images.py", "--epochs", "4"]
     with tempfile.TemporaryDirectory() as folder:
         capture = Path(folder) / "run.fitdoctor"
         code = subprocess.run(

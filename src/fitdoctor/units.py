@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from fitdoctor.model import Interval
 
+_SECONDS_COUNT = 1199.5
+"""Seconds; up to here a range in whole minutes would say too little."""
+
 
 def duration(seconds: float) -> str:
-    """Format a duration with three significant digits: ``1.23 ms``, ``45.6 s``, ``2 h 05 min``.
+    """Format a duration with about three significant digits: ``1.23 ms``, ``45.6 s``, ``2 min 43 s``, ``2 h 05 min``.
 
-    >>> duration(0.00123), duration(45.6), duration(7500)
-    ('1.23 ms', '45.6 s', '2 h 05 min')
+    >>> duration(0.00123), duration(45.6), duration(163), duration(1500), duration(7500)
+    ('1.23 ms', '45.6 s', '2 min 43 s', '25 min', '2 h 05 min')
     """
     if seconds < 0:
         return "-" + duration(-seconds)
@@ -20,6 +23,8 @@ def duration(seconds: float) -> str:
             return f"{_three(seconds * factor)} {unit}"
     if seconds < 119.5:
         return f"{_three(seconds)} s"
+    if seconds < _SECONDS_COUNT:
+        return "{} min {:02d} s".format(*divmod(round(seconds), 60))
     minutes = round(seconds / 60)
     if minutes < 120:
         return f"{minutes} min"
@@ -108,10 +113,10 @@ def count(number: float) -> str:
 
 
 def rate(interval: Interval, what: str) -> str:
-    """Format an interval of things per second: ``35.2 batches/s (33.0 to 36.1)``.
+    """Format an interval of things per second: ``35.2 batches/s (33 to 36.1)``.
 
     >>> rate(Interval(33.0, 35.2, 36.1), "batches")
-    '35.2 batches/s (33.0 to 36.1)'
+    '35.2 batches/s (33 to 36.1)'
     """
     return f"{count(interval.mid)} {what}/s ({count(interval.low)} to {count(interval.high)})"
 

@@ -168,6 +168,12 @@ def test_a_notebook_is_one_program_told_by_cell_and_line(check: Check, here: Pat
     assert "cell 5, line 5" in check("--format", "sarif").out
 
 
+@pytest.mark.parametrize("magic", ["%%fitdoctor", "%%time", "%%capture out"])
+def test_cells_under_a_magic_that_runs_them_are_looked_at(check: Check, here: Path, magic: str) -> None:
+    (here / "train.ipynb").write_text(notebook("%load_ext fitdoctor\nimport keras\n", f"{magic}\n{EAGER}"))
+    assert check("--format", "json").found == [("eager-step", 5)]
+
+
 def test_what_only_looks_like_a_magic_is_python(check: Check, here: Path) -> None:
     cell = '!ls \\\n  -l \\\n  -a\nx = (a\n  % b)\ntext = """\n%no magic\n"""\n%matplotlib inline\n' + EAGER
     (here / "train.ipynb").write_text(notebook(cell))

@@ -28,6 +28,14 @@ def test_text_shows_the_line_and_the_command_that_would_tell(check: Check, here:
     assert "finding" not in done.out.replace("not findings", "")
 
 
+def test_a_place_is_never_cut(check: Check, here: Path) -> None:
+    folder = here / "a folder whose name is long enough" / "that no terminal of 80 columns" / "has room for it all"
+    folder.mkdir(parents=True)
+    (folder / "train.py").write_text(EAGER)
+    place = f"{(folder / 'train.py').relative_to(here)}:4"
+    assert f"   {place}" in check(".").out.splitlines()
+
+
 def test_nothing_suspicious_is_one_line(check: Check, here: Path) -> None:
     (here / "clean.py").write_text("import keras\n")
     done = check()

@@ -82,6 +82,7 @@ def test_the_action_is_a_composite_one() -> None:
         ({}, 0),
         ({"fail-on-suspicion": "true"}, 1),
         ({"fail-on-suspicion": "true", "select": "input"}, 0),
+        ({"fail-on-suspicion": "true", "ignore": "eager-step"}, 0),
         ({"paths": "train.py nothing.py"}, 2),
         ({"format": "sarif", "output": "out.sarif"}, 0),
     ],
@@ -92,22 +93,59 @@ def test_what_the_action_checks(here: Path, env: dict[str, str], inputs: dict[st
     step = data["runs"]["steps"][1]
     given = {name: inputs.get(name, setting["default"]) for name, setting in data["inputs"].items()}
     variables = {name: given[value.split("inputs.")[1].rstrip(" }")] for name, value in step["env"].items()}
-    done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-        cwd=here, env={**env, **variables}, capture_output=True, text=True,
-    )  # fmt: skip
+    (here / "fitdoctor-program").write_text(f"{shutil.which('fitdoctor', path=env['PATH'])}\n")
+    done = in_bash(step["run"], here, {**env, **variables, "RUNNER_TEMP": str(here)})
     assert done.returncode == code, done.stderr
     if "output" in inputs:
         assert (here / "out.sarif").exists()
-    elif "select" not in inputs:
+    elif not {"select", "ignore"} & set(inputs):
         assert "::notice file=train.py,line=4" in done.stdout
 
 
-def test_the_action_installs_what_lies_beside_it() -> None:
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the action runs in bash")
+def test_the_action_installs_what_lies_beside_it_into_a_folder_of_its_own(here: Path) -> None:
     step = action()["runs"]["steps"][0]
     assert step["env"] == {"ACTION_PATH": "${{ github.action_path }}"}
-    assert step["run"] == 'python -m pip install --quiet "$ACTION_PATH"'
-    assert (ROOT / "pyproject.toml").exists()
+    project = here / "a project"  # as small as one can be, so that nothing is fetched: only the way is looked at
+    project.mkdir()
+    (project / "pyproject.toml").write_text(SMALLEST)
+    (project / "backend.py").write_text(BACKEND)
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = in_bash(step["run"], here, {**plain, "RUNNER_TEMP": str(here), "ACTION_PATH": str(project)})
+    assert done.returncode == 0, done.stderr
+    program = Path((here / "fitdoctor-program").read_text().strip())
+    assert program.parent.parent == here / "fitdoctor"
+    said = subprocess.run([program], capture_output=True, text=True, env=plain, check=True).stdout
+    assert said == "installed\n"
+
+
+SMALLEST = """\
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+"""
+BACKEND = """\
+import zipfile
+
+
+def build_wheel(folder, settings=None, metadata=None):
+    name = "fitdoctor-0-py3-none-any.whl"
+    info = "fitdoctor-0.dist-info"
+    with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
+        wheel.writestr("fitdoctor.py", "def main():\\n    print('installed')\\n")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: fitdoctor\\nVersion: 0\\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/entry_points.txt", "[console_scripts]\\nfitdoctor = fitdoctor:main\\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return name
+"""
+
+
+def in_bash(script: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a step as GitHub does."""
+    words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True)
 
 
 # --- how quick it starts ------------------------------------------------------------------------------
@@ -117,7 +155,7 @@ def test_it_starts_without_what_it_does_not_need(here: Path) -> None:
     (here / "clean.py").write_text("import keras\n")
     code = (
         "import sys; from fitdoctor.cli.main import main; main(['check', '.']);"
-        "print(sorted({name.split('.')[0] for name in sys.modules}))"
+        "print(sorted({*sys.modules, *(name.split('.')[0] for name in sys.modules)}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=here, capture_output=True, text=True, check=True,
@@ -125,3 +163,5 @@ def test_it_starts_without_what_it_does_not_need(here: Path) -> None:
     )  # fmt: skip
     loaded = set(eval(done.stdout.splitlines()[-1]))
     assert not {"numpy", "rich", "keras", "tensorflow", "jax", "torch", "libcst", "asyncio"} & loaded
+    commands = {name.removeprefix("fitdoctor.cli.") for name in loaded if name.startswith("fitdoctor.cli.")}
+    assert commands == {"main", "check", "output"}

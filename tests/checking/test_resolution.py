@@ -38,6 +38,16 @@ MAPPED = {
             def make(self):
                 return tf.data.Dataset.range(9).map(self.load)
     """,
+    "a method that a method of self calls": """
+        import tensorflow as tf
+        class Data:
+            def call(self, x):
+                return tf.py_function(f, [x], tf.float32)
+            def load(self, x):
+                return self.call(x) * 2
+            def make(self):
+                return tf.data.Dataset.range(9).map(self.load)
+    """,
 }
 
 
@@ -108,6 +118,58 @@ def test_names_that_come_from_files_of_the_package(check: Check, here: Path) -> 
     )
     found = {each["rule"]: each["site"]["path"] for each in check("--format", "json").data["suspicions"]}
     assert found == {"python-map": "package/sub/train.py", "idle-workers": "package/sub/other.py"}
+
+
+HELPERS = """\
+import tensorflow as tf
+
+
+def read(
+    path,
+):
+    '''Needs no tf.py_function(...).'''
+    return tf.io.decode_jpeg(tf.io.read_file(path))  # once: tf.numpy_function(...)
+
+
+def load(path, size=(1, 2)):
+    picture = read(path)
+    return tf.numpy_function(augment, [picture], tf.uint8)
+"""
+TAKEN = {
+    "a function": ("from helpers import load as get", "get"),
+    "a function, called": ("from helpers import load", "lambda path: load(path)"),
+    "a module": ("import helpers", "helpers.load"),
+    "a module, called": ("import helpers as h", "lambda path: h.load(path)"),
+}
+
+
+@pytest.mark.parametrize(("line", "given"), TAKEN.values(), ids=TAKEN)
+def test_helpers_of_other_files(check: Check, here: Path, line: str, given: str) -> None:
+    (here / "helpers.py").write_text(HELPERS)
+    script = f"import tensorflow as tf\n{line}\n\ndata = tf.data.Dataset.from_tensor_slices(paths).map({given})\n"
+    (here / "train.py").write_text(script)
+    assert check("--format", "json").found == [("python-map", 4)]
+    # What reads with TensorFlow alone is as good there as here; and a helper that no dataset runs is nobody's problem.
+    (here / "train.py").write_text(script.replace("load", "read"))
+    assert check("--format", "json").found == []
+    (here / "train.py").write_text(script.replace(".map(", ".take("))
+    assert check("--format", "json").found == []
+
+
+def test_modules_of_the_package_as_attributes(check: Check, here: Path) -> None:
+    package = here / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "compat.py").write_text("import tensorflow as tf\n")
+    (package / "helpers.py").write_text(
+        "from . import compat\n\n\ndef load(x):\n    return compat.tf.py_function(f, [x], 1)\n"
+    )
+    (package / "train.py").write_text(
+        "from package import compat\nfrom . import helpers\n\n"
+        "compat.tf.config.run_functions_eagerly(True)\n"
+        "data = compat.tf.data.Dataset.range(3).map(helpers.load)\n"
+    )
+    assert check("--format", "json").found == [("eager-step", 4), ("python-map", 5)]
 
 
 def test_what_other_files_said_is_forgotten(check: Check, here: Path) -> None:

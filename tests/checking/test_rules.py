@@ -100,3 +100,35 @@ def test_a_rule_without_words_for_it_suspects_nothing(rule: Rule) -> None:
 
 def test_there_are_rules_that_suspect() -> None:
     assert len(locating()) >= 30
+
+
+def test_a_checkpoint_that_nobody_is_given_saves_nothing(tmp_path: Path) -> None:
+    made = 'keras.callbacks.ModelCheckpoint("best.keras", save_freq=10)'
+    for name, line in (("dropped.py", made), ("kept.py", f"saver = {made}")):
+        (tmp_path / name).write_text(f"import keras\n\n{line}\n")
+    assert suspected(tmp_path / "dropped.py") == {}
+    assert suspected(tmp_path / "kept.py") == {"frequent-checkpoint": {3}}
+
+
+def test_the_fields_of_a_batch_are_not_its_items(tmp_path: Path) -> None:
+    script = tmp_path / "data.py"
+    text = (
+        "import keras\nimport numpy as np\n\n\nclass Data(keras.utils.PyDataset):\n    def __getitem__(self, index):\n"
+        "        return {key: np.take(value, [1, 2], axis=0) for key, value in self.data.items()}\n"
+    )
+    script.write_text(text)
+    assert "python-loop-preprocessing" not in suspected(script)
+    script.write_text(text.replace("self.data.items()", "zip(self.keys, self.rows)"))
+    assert suspected(script)["python-loop-preprocessing"] == {7}
+
+
+def test_a_function_that_is_handed_in_may_be_compiled(tmp_path: Path) -> None:
+    script = tmp_path / "loop.py"
+    text = (
+        "import tensorflow as tf\n\n\ndef loop(strategy, step, data):\n"
+        "    for batch in data:\n        strategy.run(step, (batch,))\n"
+    )
+    script.write_text(text)
+    assert "eager-replicas" not in suspected(script)
+    script.write_text(text.replace("(strategy, step, data)", "(strategy, data)"))
+    assert suspected(script)["eager-replicas"] == {6}

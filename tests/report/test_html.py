@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fitdoctor import pipeline
-from fitdoctor.facts.timeline import BEFORE, STEPS, VALIDATION
+from fitdoctor.facts.timeline import BEFORE, KINDS, STEPS, VALIDATION
 from fitdoctor.model import Cost, Finding, Fix, Interval, Report, Site
 from fitdoctor.report import html
 from fitdoctor.report.html import drawing, notebook, text, timeline_view
@@ -118,8 +118,9 @@ def test_every_section(tmp_path: Path) -> None:
     report, page = pages.full(tmp_path)
     tree = check(page)
     shown = [attrs.get("id") for tag, attrs in tree.tags if tag == "section"]
-    assert shown == ["step", "whole", "findings", "ceiling", "proofs", "timeline", "input", "layers", "unknown",
+    assert shown == ["step", "findings", "ceiling", "proofs", "whole", "timeline", "input", "layers", "unknown",
                      "passed", "measured"]  # fmt: skip
+    assert {attrs["href"][1:] for tag, attrs in tree.tags if tag == "a"} >= {*shown} - {"passed"}
     flat = " ".join(tree.text.split())
     assert "1.90 (1.70 to 2.10) times" in flat
     assert "1.80 (1.40 to 2.60) times" in flat
@@ -128,6 +129,21 @@ def test_every_section(tmp_path: Path) -> None:
     assert report.ceiling is not None
     assert report.run["waterfall"][-1]["speedup"]["mid"] == pytest.approx(report.ceiling.speedup.mid)
     assert data_of(tree)["copies"]["diff-0"] == pages.DIFF
+
+
+def test_a_name_stands_in_a_bar_only_where_it_has_room() -> None:
+    parts = {"input": 50.0, "callbacks": 20.0, "compute": 12.0, "sync": 5.0}
+    bar = drawing.segments(parts, dict.fromkeys(parts, "grey0"))
+    assert [each.name for each in bar if each.width > each.name_fits] == ["input", "callbacks", "compute"]
+    assert [each.name for each in bar if each.width > each.name_fits_narrow] == ["input"]
+
+
+def test_one_colour_is_explained_once(tmp_path: Path) -> None:
+    shown = timeline_view.view(pages.timeline_of(pages.busy().capture(tmp_path)))["kinds"]
+    looks = [look for _, look in shown]
+    assert len(looks) == len(set(looks))
+    told = {kind for kinds, _ in shown for kind in kinds.split(", ")}
+    assert {"steps", "validation", "between epochs"} <= told <= {*KINDS}
 
 
 def test_the_waterfall_goes_down_to_the_ceiling(tmp_path: Path) -> None:

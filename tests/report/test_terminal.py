@@ -38,7 +38,7 @@ def test_it_says_everything_that_matters() -> None:
         "keras 3.15.1 · tensorflow 2.21.0",
         "21.1 s from process start to end",
         "callbacks 2.00 ms <0.1 %",
-        "Uncapped, the training takes about 3 min for 3,200 steps.",
+        "Uncapped, the training takes about 3 min 28 s for 3,200 steps.",
         "fixing it saves 61 % (55 to 66)",
         samples.SLOW.findings[0].cost.because,
         "examples/slow_images.py:15, in augment",
@@ -76,10 +76,10 @@ def test_a_capped_run_shows_the_whole_training_beside_what_was_watched() -> None
     lines = {line.split()[0]: " ".join(line.split()) for line in text.split("\n") if line.strip()}
     assert "watched uncapped" in " ".join(text.split())
     assert lines["imports"].startswith("imports 4.21 s 20 % 4.21 s 2.0 %")
-    assert lines["steady"].startswith("steady steps 13.2 s 63 % 3 min 88 %")
+    assert lines["steady"].startswith("steady steps 13.2 s 63 % 3 min 03 s 88 %")
     assert lines["rest"].startswith("rest 120 ms 0.6 % -")
     assert lines["other"].startswith("other calls - 20.4 s 9.8 %")
-    assert "about 3 min (3 min to 4 min) for 3,200 steps" in " ".join(text.split())
+    assert "about 3 min 28 s (3 min 10 s to 3 min 46 s) for 3,200 steps" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("width", [40, 63, 64, 80])

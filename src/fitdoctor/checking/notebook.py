@@ -12,8 +12,8 @@ from typing import Any
 _MAGIC = re.compile(r"^(\s*)(?:[%!?]|[^\s#'\"]*\?{1,2}\s*$)")
 _ASSIGNED = re.compile(r"^(\s*[\w., ]+=\s*)[%!].*")
 _CELL_MAGIC = re.compile(r"^\s*%%(\w+)")
-_OF_PYTHON = frozenset({"capture", "prun", "time", "timeit"})
-"""Cell magics whose cell is Python."""
+_OF_PYTHON = frozenset({"capture", "fitdoctor", "prun", "time", "timeit", "wandb"})
+"""Cell magics whose cell is Python of this very notebook."""
 
 
 class NotANotebook(ValueError):  # noqa: N818 - says what was found

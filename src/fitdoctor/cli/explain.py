@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from fitdoctor.errors import EXIT_OK, UsageError
@@ -25,6 +26,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry it out."""
     import difflib
 
+    from fitdoctor.cli import output
     from fitdoctor.rules import all_rules
 
     rules = {rule.name: rule for rule in all_rules()}
@@ -34,6 +36,11 @@ def run(args: argparse.Namespace) -> int:
             f"there is no rule {args.rule!r}",
             do=f"did you mean `fitdoctor explain {near[0]}`?" if near else "list them with `fitdoctor rules`",
         )
+    if sys.stdout.isatty():
+        from fitdoctor.report import causes
+
+        causes.render_page(output.page(), rules[args.rule])
+        return EXIT_OK
     print(f"{args.rule} ({rules[args.rule].family})\n")
     print(rules[args.rule].page)
     return EXIT_OK

@@ -24,6 +24,7 @@ from fitdoctor.errors import EXIT_BUG, EXIT_OK, EXIT_USAGE, FitdoctorError, Usag
 
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+_VERSION = "--version"
 
 
 class Parser(argparse.ArgumentParser):
@@ -70,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    parser, commands = build_parser()
+    parser, commands = build_parser(words[0] if words else "")
     if not words:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
@@ -91,23 +92,29 @@ def _dispatch(words: list[str]) -> int:
     return code
 
 
-def build_parser() -> tuple[Parser, dict[str, ModuleType]]:
-    """Return the whole command line, and which module carries out which command."""
+def build_parser(only: str = "") -> tuple[Parser, dict[str, ModuleType]]:
+    """Return the whole command line, and which module carries out which command.
+
+    `only` is the first word that was typed: where it is the name of a command, the others need not be loaded.
+    """
     parser = Parser(
         prog="fitdoctor",
         description="Why is my Keras training slow?",
         epilog="Start with: fitdoctor run your_script.py",
     )
-    parser.add_argument("--version", action="version", version=f"fitdoctor {__version__}")
+    parser.add_argument(_VERSION, action="version", version=f"fitdoctor {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     commands: dict[str, ModuleType] = {}
-    for found in pkgutil.iter_modules(cli.__path__):
-        module = importlib.import_module(f"{cli.__name__}.{found.name}")
+    if only == _VERSION:
+        return parser, commands
+    names = [found.name for found in pkgutil.iter_modules(cli.__path__)]
+    for name in [only] if only in names else names:
+        module = importlib.import_module(f"{cli.__name__}.{name}")
         if hasattr(module, "add_parser") and hasattr(module, "run"):
             before = set(subparsers.choices)
             module.add_parser(subparsers)
             commands.update(dict.fromkeys(set(subparsers.choices) - before, module))
-    return parser, commands
+    return (parser, commands) if commands or not only else build_parser()
 
 
 def _suggestion(words: list[str], commands: dict[str, ModuleType]) -> str:

@@ -14,6 +14,7 @@ from fitdoctor.errors import CannotWrite, UsageError
 
 if TYPE_CHECKING:
     from fitdoctor.model import Report, Site
+    from fitdoctor.report.page import Page
 
 STDOUT = "-"
 
@@ -47,6 +48,15 @@ def show(report: Report, source_of: Callable[[Site], list[str] | None] | None, s
 
     render(report, Console(file=stream, highlight=False), source_of)
     stream.flush()
+
+
+def page() -> Page:
+    """Return standard output as lines for a person."""
+    from rich.console import Console
+
+    from fitdoctor.report.page import Page
+
+    return Page(Console(file=sys.stdout, highlight=False))
 
 
 def check_writable(path: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from fitdoctor.errors import EXIT_OK
@@ -16,15 +17,21 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     subparsers.add_parser(
         "rules",
         help="list the causes fitdoctor looks for",
-        description="List every root cause fitdoctor looks for, one line each.",
+        description="List every root cause fitdoctor looks for; one line each where it is not read on a terminal.",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out."""
+    from fitdoctor.cli import output
     from fitdoctor.rules import all_rules
 
     rules = all_rules()
+    if sys.stdout.isatty():
+        from fitdoctor.report import causes
+
+        causes.render_list(output.page(), rules)
+        return EXIT_OK
     name_width = max((len(rule.name) for rule in rules), default=0)
     family_width = max((len(rule.family) for rule in rules), default=0)
     for rule in rules:

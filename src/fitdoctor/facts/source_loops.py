@@ -11,6 +11,7 @@ _READS = frozenset(
     {"open", "imread", "imdecode", "read", "read_bytes", "load", "get", "decompress", "decode", "resize", "loads"}
 )
 """Calls that do or fetch what no array operation can."""
+_OF_MAPPINGS = frozenset({"items", "keys", "values"})
 _LOOPS = (ast.For, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -43,6 +44,15 @@ def calculates(file: SourceFile, loop: ast.AST) -> bool:
             parts = [each for each in ast.walk(node) if isinstance(each, ast.Subscript)] if counts else [node]
             found = found or any(names & _names(part) for part in parts)
     return found
+
+
+def over_fields(loop: ast.AST) -> bool:
+    """Tell whether a loop goes through a mapping: the few fields of a batch rather than its many items."""
+    over = [loop.iter] if isinstance(loop, ast.For) else [each.iter for each in getattr(loop, "generators", ())]
+    return any(
+        isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _OF_MAPPINGS
+        for each in over
+    )
 
 
 def _targets(loop: ast.AST) -> list[ast.AST]:

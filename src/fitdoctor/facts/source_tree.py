@@ -59,7 +59,7 @@ class SourceFile:
     path: str
     text: str
     given: Mapping[str, str] = field(default_factory=dict)
-    """What names stand for that it imports from other files of the user's own."""
+    """What names stand for that it imports from other files of the user's own, as `name` or as `module.name`."""
 
     @functools.cached_property
     def _parsed(self) -> tuple[ast.Module, Fault | None]:
@@ -185,7 +185,8 @@ class SourceFile:
         if isinstance(node, ast.Attribute):
             before = self.resolve(node.value) if isinstance(node.value, (ast.Name, ast.Attribute)) else ""
             known = isinstance(node.value, (ast.Name, ast.Attribute)) and self._imported(node.value)
-            return _canonical(f"{before}.{node.attr}" if known else f".{node.attr}")
+            whole = f"{before}.{node.attr}" if known else f".{node.attr}"
+            return _canonical(self.given.get(whole, whole))
         return ""
 
     def _imported(self, node: ast.AST) -> bool:
@@ -219,7 +220,8 @@ class SourceFile:
         for node in self._index.nodes(ast.Call):
             function = node.func
             if isinstance(function, ast.Attribute):
-                found.setdefault(function.attr, []).append(node)
+                name = self.resolve(function) if self.given else function.attr
+                found.setdefault(name.rpartition(".")[2], []).append(node)
             elif isinstance(function, ast.Name):
                 name = self.aliases.get(function.id, function.id)
                 found.setdefault(name.rpartition(".")[2], []).append(node)
@@ -277,7 +279,7 @@ class SourceFile:
                 if isinstance(around, _FUNCTIONS):
                     if around.name not in seen:
                         seen.add(around.name)
-                        queue += [call.node for call in self.calls_of(around.name) if _is_own(call.node.func)]
+                        queue += [call.node for call in self.calls_of(around.name) if is_own(call.node.func)]
                     break
         return False
 
@@ -336,7 +338,7 @@ def _canonical(name: str) -> str:
     return name
 
 
-def _is_own(function: ast.expr) -> bool:
+def is_own(function: ast.expr) -> bool:
     """Tell whether a call is one of a plain function or of a method of `self`."""
     if isinstance(function, ast.Attribute):
         return isinstance(function.value, ast.Name) and function.value.id == "self"

@@ -54,12 +54,15 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 
 def _spot(page: Page, spot: Spot) -> None:
-    from fitdoctor.report.terminal import frame
+    from fitdoctor.report.terminal import code_frame, inside
 
     suspicion = spot.suspicion
     page.paragraph((suspicion.rule, "bold yellow"), (f"  {suspicion.family}  suspicion", "dim"))
     page.paragraph(suspicion.why, indent=3)
-    frame(page, suspicion.site, lambda site: list(spot.lines), 3, cell=spot.cell)
+    page.blank()
+    # Never cut and never wrapped by us: terminals and editors make a link of it.
+    page.line("   ", (spot.where, "cyan"), (inside(page, suspicion.site), "dim"))
+    code_frame(page, suspicion.site, spot.lines, 3)
     if spot.fix is not None and spot.is_fixable:
         page.paragraph(("--fix  ", "bold green"), spot.fix.title, indent=3)
     page.blank()

@@ -248,14 +248,22 @@ def _finding(page: Page, number: int, finding: Finding, source_of: SourceOf | No
         _fix(page, finding.fix, margin)
 
 
-def frame(page: Page, site: Site, source_of: SourceOf | None, margin: int, cell: int | None = None) -> None:
-    """Show a site: its place (in a notebook with the cell), and the lines around it where they are known."""
-    inside = f", in {page.fit(site.symbol, _NAME_MOST)}" if site.symbol else ""
+def frame(page: Page, site: Site, source_of: SourceOf | None, margin: int) -> None:
+    """Show a site: its place, and the lines around it where they are known."""
     page.blank()
-    page.paragraph((_where(page, site, cell), "cyan"), (inside, "dim"), indent=margin)
+    page.paragraph((_where(page, site), "cyan"), (inside(page, site), "dim"), indent=margin)
     lines = source_of(site) if source_of else None
-    if not lines or not 1 <= site.line <= len(lines):
-        return
+    if lines and 1 <= site.line <= len(lines):
+        code_frame(page, site, lines, margin)
+
+
+def inside(page: Page, site: Site) -> str:
+    """Name the function that a site stands in."""
+    return f", in {page.fit(site.symbol, _NAME_MOST)}" if site.symbol else ""
+
+
+def code_frame(page: Page, site: Site, lines: Sequence[str], margin: int) -> None:
+    """Show the lines of a site, marked, and some around them."""
     last = min(max(site.end_line or site.line, site.line), site.line + _FRAME_MOST - 1 - _FRAME_AROUND)
     first_shown = max(site.line - _FRAME_AROUND, 1)
     while first_shown < site.line and not lines[first_shown - 1].strip():
@@ -273,12 +281,12 @@ def frame(page: Page, site: Site, source_of: SourceOf | None, margin: int, cell:
         page.line((gutter, "red" if marked else "dim"), (code, "bold" if marked else "dim"))
 
 
-def _where(page: Page, site: Site, cell: int | None = None) -> str:
+def _where(page: Page, site: Site) -> str:
     """Show a path below the working folder the way the user would type it."""
     path = site.path
     with contextlib.suppress(OSError):  # the working folder may be gone
         path = path.removeprefix(os.path.join(os.getcwd(), ""))
-    return f"{page.tail(path, _NAME_MOST)}:{'' if cell is None else f'cell {cell}:'}{site.line}"
+    return f"{page.tail(path, _NAME_MOST)}:{site.line}"
 
 
 def _fix(page: Page, fix: Fix, margin: int) -> None:

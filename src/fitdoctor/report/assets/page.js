@@ -97,7 +97,7 @@
 
   const words = {
     "ms": duration,
-    "cores": (v) => (+v.toFixed(2)) + " cores",
+    "cores": (v) => (+v.toFixed(2)) + (+v.toFixed(2) === 1 ? " core" : " cores"),
     "bytes": size,
     "bytes/s": (v) => size(v) + "/s",
     "share": (v) => (100 * v).toFixed(0) + " %",

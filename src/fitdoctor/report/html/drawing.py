@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_LETTER, _BESIDE = 9.0, 16.0
+"""Pixels that a letter of a name in a bar takes at most, and the room beside it."""
+_WIDE, _NARROW = 640.0, 320.0
+"""Pixels that a bar has at least on a screen, and on a phone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -24,6 +29,20 @@ class Segment:
     width: float
     look: str
     """Class of its colour."""
+
+    @property
+    def name_fits(self) -> float:
+        """The width from which on its name has room in it."""
+        return 100 * self._name / _WIDE
+
+    @property
+    def name_fits_narrow(self) -> float:
+        """The same on a phone."""
+        return 100 * self._name / _NARROW
+
+    @property
+    def _name(self) -> float:
+        return _LETTER * len(self.name) + _BESIDE
 
 
 @dataclass(frozen=True, slots=True)

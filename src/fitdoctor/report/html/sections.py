@@ -115,7 +115,7 @@ def stack(run: Mapping[str, Any]) -> Iterator[str]:
     for name in dict.fromkeys(machine.get("gpus") or ()):
         yield str(name)
     if machine.get("cores"):
-        yield f"{machine['cores']:g} cores"
+        yield f"{machine['cores']:g} {'core' if machine['cores'] == 1 else 'cores'}"
     started = run.get("started")
     if isinstance(started, int | float):
         yield datetime.datetime.fromtimestamp(started, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
@@ -264,7 +264,8 @@ def evidence(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, Mapping) and not {"low", "mid", "high"} <= set(value):
             yield from ((f"{name}, {inner}", text) for inner, text in evidence(value))
         else:
-            yield str(name).replace("_", " "), _value(value)
+            words = str(name).split("_")
+            yield " ".join("µs" if word == "us" else word for word in words), _value(value)
 
 
 def _value(value: Any) -> str:

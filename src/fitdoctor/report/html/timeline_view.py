@@ -44,7 +44,7 @@ def view(timeline: Timeline) -> dict[str, Any]:
              round(WIDTH * (each.end - each.start) / timeline.seconds, 2), _look(each.kind))
             for each in timeline.bands
         ] if timeline.seconds > 0 else [],
-        "kinds": [(kind, _look(kind)) for kind in KINDS if any(each.kind == kind for each in timeline.bands)],
+        "kinds": list(_kinds(timeline)),
         "stalls": list(_stalls(timeline)),
         "stalled": int(timeline.stalls.sum()),
         "compiles": [
@@ -56,6 +56,15 @@ def view(timeline: Timeline) -> dict[str, Any]:
         "thinned": timeline.at.size > MOST_STEPS,
         "limit": f"{MOST_STEPS:,}",
     }  # fmt: skip
+
+
+def _kinds(timeline: Timeline) -> Iterator[tuple[str, str]]:
+    """Return what each colour stands for."""
+    seen = {each.kind for each in timeline.bands}
+    for look in dict.fromkeys(map(_look, KINDS)):
+        kinds = [kind for kind in KINDS if kind in seen and _look(kind) == look]
+        if kinds:
+            yield ", ".join(kinds), look
 
 
 def _look(kind: str) -> str:

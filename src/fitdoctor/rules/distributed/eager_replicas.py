@@ -59,8 +59,17 @@ def locate(source: SourceTree) -> Iterator[Site]:
             compiled = isinstance(given, ast.Name) and given.id in file.compiled_functions
             if not _runs_replicas(file, call) or file.is_compiled(call.node) or compiled:
                 continue
+            if not source.ran and _is_handed_in(file, call, given):
+                continue
             if file.repeats(call.node):
                 yield call.site
+
+
+def _is_handed_in(file: SourceFile, call: FoundCall, given: ast.expr | None) -> bool:
+    """Tell whether what is run is a parameter of the function around it: it may well be compiled."""
+    around = file.scope(call.node)
+    names = ast.walk(around.args) if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)) else ()
+    return isinstance(given, ast.Name) and given.id in {each.arg for each in names if isinstance(each, ast.arg)}
 
 
 def _runs_replicas(file: SourceFile, call: FoundCall) -> bool:

@@ -48,7 +48,7 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.facts.loader import EXPERIMENT, HOT_LINES, HotLoop, Loader
 from fitdoctor.facts.source_datasets import Function, datasets, generators, makes_batches, reached
-from fitdoctor.facts.source_loops import calculates, loops_in
+from fitdoctor.facts.source_loops import calculates, loops_in, over_fields
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel, input_change
 from fitdoctor.facts.training import Training
@@ -71,6 +71,8 @@ def locate(source: SourceTree) -> Iterator[Site]:
         found: list[ast.AST] = []
         for function in _makers(source, file):
             for node in loops_in(function):
+                if not source.ran and over_fields(node):
+                    continue
                 inner = any(around in found for around in file.inside(node))
                 if not inner and node not in found and calculates(file, node):
                     found.append(node)

@@ -42,7 +42,7 @@ from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.input_pipeline import InputPipeline, PythonFunction
 from fitdoctor.facts.mapped import functions
 from fitdoctor.facts.rewrites import waits
-from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.facts.source_tree import SourceFile, SourceTree, is_own
 from fitdoctor.facts.step_model import StepModel, input_change
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Cost, Fix, Gap, Interval, Site
@@ -62,8 +62,10 @@ SUSPICION = "may keep the step waiting: this Python runs in the pipeline, one ca
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
-    """Find Python calls in functions that a dataset runs."""
+    """Find Python calls in functions that a dataset runs, and where it is given one of another file that makes them."""
     for file in source.files:
+        taken = (call for call in file.calls_of(*_TAKES_FUNCTION) if call.node.args)
+        yield from (call.site for call in taken if file.resolve(call.node.args[0]) in _CALLS)
         calls = list(file.calls(*_CALLS))
         mapped = _mapped(file) if calls else set()
         for call in calls:
@@ -82,7 +84,7 @@ def _mapped(file: SourceFile) -> set[ast.AST]:
                 if body not in found:
                     found.add(body)
                     called = (node.func for node in ast.walk(body) if isinstance(node, ast.Call))
-                    todo += [each for name in called if isinstance(name, ast.Name) for each in functions(file, name)]
+                    todo += [each for name in called if is_own(name) for each in functions(file, name)]
     return found
 
 
