@@ -24,7 +24,7 @@ KEPT = "_fitdoctor_chunks"
 RECENT = 256
 """Reads of a call that are kept for the lab."""
 HDF5_CACHE = 1 << 20
-"""Bytes of chunks that are kept where nobody says how many: a smaller chunk that is asked for again at once is not read again."""
+"""Bytes of chunks that are kept where nobody says how many: a smaller one asked for again at once is not read again."""
 
 
 @dataclass(frozen=True, slots=True)
