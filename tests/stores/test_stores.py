@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import re
 import signal
@@ -16,21 +17,37 @@ import pytest
 
 from tests.conftest import Doctor
 from tests.shard.conftest import fingerprint, held
-from tests.stores.conftest import BUCKET, LATENCY_MS, Store
+from tests.stores.conftest import BUCKET, LARGE_SIZE, LATENCY_MS, THIN, Store
 
 HERE = Path(__file__).parent
 
 
-def report(doctor: Doctor, store: Store, script: str, backend: str) -> dict[str, Any]:
+def report(
+    doctor: Doctor, env: dict[str, str], script: str, backend: str, *words: str, budget: str = "10"
+) -> tuple[dict[str, Any], Path]:
+    """Diagnose a copy of a script; return what is found, and the capture."""
     path = doctor.folder / "report.json"
-    words = ("--quiet", "--budget", "10", "--json", str(path), str(HERE / script))
-    ran = doctor.run(*words, backend=backend, lab=True, **store.env)
+    copy = doctor.script((HERE / script).read_text(), script)
+    ran = doctor.run(
+        "--quiet", "--budget", budget, "--json", str(path), str(copy), *words, backend=backend, lab=True, **env
+    )
     assert ran.code == 0, ran.err
-    return dict(json.loads(path.read_text()))
+    return dict(json.loads(path.read_text())), ran.capture_path
 
 
-def trained_in(doctor: Doctor, store: Store, script: str, backend: str, *words: str) -> float:
-    ran = doctor.plain(str(HERE / script), *words, backend=backend, **store.env)
+def fixed_in_place(doctor: Doctor, capture: Path, script: str, rule: str) -> str:
+    """Let fitdoctor write the fix of one finding; return the lines that are new."""
+    before = (doctor.work / script).read_text()
+    words = ("fix", "--apply", "--unsafe", "--only", rule, "--project", str(doctor.work), str(capture))
+    done = doctor.plain("-m", "fitdoctor", *words)
+    assert done.code == 0, done.err
+    after = (doctor.work / script).read_text()
+    return "\n".join(line for line in after.splitlines() if line not in before.splitlines())
+
+
+def trained_in(doctor: Doctor, store: Store, script: Path, backend: str) -> float:
+    """Train for one epoch."""
+    ran = doctor.plain(str(script), "1", backend=backend, **store.env)
     assert ran.code == 0, ran.err
     return float(re.findall(r"trained in ([\d.]+) s", ran.out)[0])
 
@@ -50,7 +67,7 @@ def test_far_is_far(store: Store, pictures: dict[str, bytes]) -> None:
 
 @pytest.mark.framework
 def test_tf_data_from_a_bucket(doctor: Doctor, store: Store, pictures: dict[str, bytes]) -> None:
-    found = report(doctor, store, "train_tfdata.py", "tensorflow")
+    found, capture = report(doctor, store.env, "train_tfdata.py", "tensorflow")
     first = found["findings"][0]
     assert first["rule"] in ("starved-reads", "small-files"), found["headline"]
     # Twenty milliseconds a picture, one after the other: most of it can go; wide margins, others use the machine too.
@@ -59,22 +76,50 @@ def test_tf_data_from_a_bucket(doctor: Doctor, store: Store, pictures: dict[str,
     assert judged["small-files"]["evidence"]["objects_per_step"] == pytest.approx(8, rel=0.2)
     assert judged["small-files"]["evidence"]["wait_ms"] > LATENCY_MS
     assert Path(judged["small-files"]["site"]["path"]).name == "train_tfdata.py"
-    slow = trained_in(doctor, store, "train_tfdata.py", "tensorflow", "0", "1")
-    fast = trained_in(doctor, store, "train_tfdata.py", "tensorflow", "32", "1")
+    assert "use_unbounded_threadpool=True" in fixed_in_place(doctor, capture, "train_tfdata.py", "starved-reads")
+    slow = trained_in(doctor, store, HERE / "train_tfdata.py", "tensorflow")
+    fast = trained_in(doctor, store, doctor.work / "train_tfdata.py", "tensorflow")
     assert fast < slow / 1.3
 
 
 @pytest.mark.framework
 def test_a_pydataset_from_a_bucket(doctor: Doctor, store: Store, pictures: dict[str, bytes]) -> None:
-    found = report(doctor, store, "train_pydataset.py", "jax")
+    found, capture = report(doctor, store.env, "train_pydataset.py", "jax", budget="20")
     first = found["findings"][0]
     assert first["rule"] in ("idle-workers", "small-files"), found["headline"]
     judged = {each["rule"] for each in found["findings"]} | {each["rule"] for each in found["unknown"]}
     assert {"idle-workers", "small-files"} <= judged, "neither is waved through"
     assert first["saving"]["low"] > 0.15
-    slow = trained_in(doctor, store, "train_pydataset.py", "jax", "1", "1")
-    fast = trained_in(doctor, store, "train_pydataset.py", "jax", "8", "1")
+    assert "workers=" in fixed_in_place(doctor, capture, "train_pydataset.py", "idle-workers")
+    slow = trained_in(doctor, store, HERE / "train_pydataset.py", "jax")
+    fast = trained_in(doctor, store, doctor.work / "train_pydataset.py", "jax")
     assert fast < slow / 1.3
+
+
+def test_a_thin_line_is_thin(store: Store, large_pictures: dict[str, bytes]) -> None:
+    """Bytes come no faster than allowed, however many ask for them at once."""
+    objects, client = list(large_pictures)[:8], store.client(store.thin)
+
+    def fetch(key: str) -> int:
+        return len(client.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+
+    for at_once in (1, 8):
+        start = time.perf_counter()
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            size = sum(pool.map(fetch, objects))
+        took = time.perf_counter() - start
+        assert size == sum(len(large_pictures[key]) for key in objects)
+        assert took > 0.95 * size / THIN
+
+
+@pytest.mark.framework
+def test_more_reads_do_not_widen_a_thin_line(doctor: Doctor, store: Store, large_pictures: dict[str, bytes]) -> None:
+    """The line is the bound: what hides round trips is not sold as a remedy."""
+    env = {**store.env, "AWS_ENDPOINT_URL": store.thin}
+    found, _ = report(doctor, env, "train_tfdata.py", "tensorflow", "40", "large/", str(LARGE_SIZE))
+    promised = {each["rule"]: each["saving"]["mid"] for each in found["findings"]}
+    for rule in ("starved-reads", "small-files", "serial-map"):
+        assert promised.get(rule, 0.0) < 0.4, promised
 
 
 def shard(folder: Path, *words: str) -> list[str]:
