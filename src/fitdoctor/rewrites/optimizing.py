@@ -31,6 +31,8 @@ WORTH = 0.97
 """A change must take less than this share of the time, at the slow end of its interval."""
 MOST_ROUNDS = 5
 FILL_SECONDS = 5.0
+RESERVE_SECONDS = 8.0
+"""What comparing one change and timing another takes."""
 TURNS_SECONDS = 3.0
 """How long a candidate is timed at most."""
 
@@ -97,8 +99,8 @@ def _round(dataset: Any, seen: Seen, work: _Work, unsafe: bool, deadline: float)
                 faster.append((ratio, candidate))
             elif ratio is not None:
                 work.drop(_name(candidate), f"not faster: a batch takes {units.percent_range(ratio)} of the time")
-    late = time.monotonic() > deadline
-    # A cache comes last: until it is full, data comes as fast as what lies below it.
+    late = time.monotonic() > deadline - RESERVE_SECONDS
+    # A cache comes last, where there is time: until it is full, data comes as fast as what lies below it.
     for ratio, candidate in sorted(faster, key=lambda each: (each[1].sample is not None and not late, each[0].mid)):
         verdict = _checked(dataset, candidate, unsafe, seen.cache_dir)
         if verdict and not verdict.whole and _endless(candidate):

@@ -48,7 +48,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison | Gap]:
         if isinstance(each, Refusal):
             refused.setdefault(each.rule, each.reason)
         elif each.hides:
-            continue
+            refused.setdefault(each.rule, "the work follows a shuffle; fitdoctor.optimize makes it before and keeps it")
         elif each.overlaps:
             job.offers.append(Offer(_name(each), each.rule, functools.partial(_given, each, dataset), overlaps=True))
         elif each.rule != "repeated-preprocessing" or (seen.info.get("epochs") or 1) > 1:
