@@ -85,7 +85,12 @@ def _class() -> Any:
 
     def copied(batch: Any) -> Any:
         """Hand out arrays of their own: what is kept must not be changed by who gets it."""
-        return tree.map_structure(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, batch)
+        return tree.map_structure(one, batch)
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray):
+            return leaf.copy()
+        return leaf.clone() if hasattr(leaf, "clone") else leaf
 
     class KeptBatches(keras.utils.PyDataset):  # type: ignore[misc]
         """A dataset that makes each batch once."""

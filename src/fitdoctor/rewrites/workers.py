@@ -32,6 +32,8 @@ FEWEST_TURNS, MOST_TURNS = 4, 8
 TRY_SECONDS = 20.0
 """A process that has made no batch after so long in a trial is blocked, or too slow to be a gain."""
 KEEPS = "batches kept in memory after the first epoch"
+KEEPING = 0.4
+"""Share of the budget for trying that: two epochs have to be read to their end."""
 _CLEARLY = 0.9
 """More workers, or processes instead of threads, are worth their memory if a batch takes less than this of the time."""
 _WAITS = 0.5
@@ -62,17 +64,18 @@ def optimize_loader(data: Any, *, unsafe: bool = False, budget: float = BUDGET) 
             f"expected a keras.utils.PyDataset or a torch DataLoader, got {type(data).__name__}",
             do="hand over the loader that is given to fit",
         )
+    keeps = is_pydataset(data)
     deadline = time.monotonic() + budget
+    workers_until = deadline - (KEEPING * budget if keeps and unsafe else 0.0)
     with unchanged(data):
         batch = _Batch.of(data)
     dropped: list[tuple[str, str]] = []
     tried: list[_Tried] = []
     candidates = list(_candidates(data, batch))
-    keeps = is_pydataset(data)
     for place, candidate in enumerate(candidates):
         try:
             _refuse(candidate, batch, unsafe=unsafe)
-            seconds = (deadline - time.monotonic()) / (len(candidates) - place + (1 if keeps and unsafe else 0))
+            seconds = (workers_until - time.monotonic()) / (len(candidates) - place)
             found = _try(data, candidate, seconds, values=not batch.draws)
         except CannotRun as error:
             dropped.append((candidate.name, error.problem))
