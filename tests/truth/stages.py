@@ -3,8 +3,6 @@
 The computing stages are timed as plain functions, called one after the other inside one graph; the reading stage is
 timed as a Python function.  Nothing runs beside anything else (no parallel map, no prefetch), since two cores may be
 two halves of one: what a stage costs beside another is not what it costs.
-
-usage: stages.py [computing]        computing: nothing is read, so that small differences can be told
 """
 
 from __future__ import annotations
@@ -47,10 +45,6 @@ def read(number: np.int64) -> np.ndarray:
 
 def picture(number: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.numpy_function(read, [number], tf.float32), (WIDTH, WIDTH))
-
-
-def filled(number: tf.Tensor) -> tf.Tensor:
-    return tf.fill((WIDTH, WIDTH), tf.cast(number, tf.float32))
 
 
 def turned(x: tf.Tensor, times: int) -> tf.Tensor:
@@ -104,11 +98,11 @@ options.experimental_optimization.map_parallelization = False
 options.experimental_optimization.map_and_batch_fusion = False
 options.experimental_optimization.inject_prefetch = False
 data = tf.data.Dataset.range(BATCH * STEPS)
-data = data.map(filled if sys.argv[1:] == ["computing"] else picture)
+data = data.map(picture)
 data = data.map(short)
 data = data.map(long)
 data = data.batch(BATCH).with_options(options)
 
 model = keras.Sequential([keras.Input((WIDTH,)), keras.layers.Dense(8), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
-model.fit(data, epochs=2 if sys.argv[1:] == [] else 40, verbose=0)
+model.fit(data, epochs=2, verbose=0)
