@@ -20,6 +20,7 @@ SEEN: dict[str, tuple[str | None, dict[str, Any]]] = {
     "dispatch-bound": (None, {"steps_per_execution": 32}),
     "eager-replicas": (None, {}),
     "eager-step": (None, {}),
+    "gil-bound-workers": ("workers=4", {"processes": 2, "own": 4}),
     "idle-workers": (None, {"loader": True, "workers": 4}),
     "oversized-shuffle": (".shuffle(", {}),
     "per-element-map": (".map(prepare", {"code": ".batch(64).map(prepare)", "maps": 1}),
@@ -29,6 +30,7 @@ SEEN: dict[str, tuple[str | None, dict[str, Any]]] = {
         "= train_step(",
         {"cause": "value", "function": "train_step", "argument": "rate", "was": "0.0001", "now": "0.0002"},
     ),
+    "serial-map": (".map(vary", {"code": ".map(vary, num_parallel_calls=tf.data.AUTOTUNE)", "safety": "may change"}),
     "starved-reads": (".map(load", {"code": ".map(load, num_parallel_calls=64, use_unbounded_threadpool=True)"}),
     "worker-churn": (None, {"loader": True, "shuffled": False}),
 }

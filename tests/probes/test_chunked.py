@@ -83,11 +83,14 @@ class Watched:
 DATA = np.arange(200 * 16, dtype="float32").reshape(200, 16)
 
 
-def hdf5(folder: Path) -> Any:
+ONE_CHUNK = 1280
+
+
+def hdf5(folder: Path, cache: int = ONE_CHUNK) -> Any:
     with h5py.File(folder / "x.h5", "w") as file:
         file.create_dataset("x", data=DATA, chunks=(20, 16), compression="gzip")
         file.create_dataset("flat", data=DATA)
-    return h5py.File(folder / "x.h5", "r")["x"]
+    return h5py.File(folder / "x.h5", "r", rdcc_nbytes=cache)["x"]
 
 
 def zarr_array(folder: Path) -> Any:
@@ -122,6 +125,17 @@ def test_rows_in_order_need_each_chunk_once(tmp_path: Path) -> None:
         dataset[0:200]
         found = watched.info()["chunked"]
     assert found["touched"] == found["used"] == 2 * DATA.nbytes
+
+
+def test_a_cache_that_holds_all_chunks_unpacks_each_once(tmp_path: Path) -> None:
+    dataset = hdf5(tmp_path, cache=DATA.nbytes)
+    rows = np.random.default_rng(0).permutation(200)
+    with Watched() as watched:
+        for row in rows:
+            assert (dataset[int(row)] == DATA[row]).all()
+        found = watched.info()["chunked"]
+    assert found["touched"] == found["used"] == found["all_bytes"] == DATA.nbytes
+    assert found["chunks"] == 10
 
 
 def test_files_without_chunks_and_reads_outside_of_a_training_are_no_matter(tmp_path: Path) -> None:

@@ -63,13 +63,22 @@ def pipeline(*, lab: bool = True, looked: bool = True, **changes: Any) -> Run:
     return run
 
 
+MADE: dict[str, Any] = {
+    "made": 100, "wall_ns": 6_000_000_000, "cpu_ns": 900_000_000, "asked": 100, "empty": 80, "early": 20,
+    "depths": [0, 1, 0, 1], "starts": 2, "start_ns": 80_000_000, "stops": 2, "stop_ns": 220_000_000,
+}  # fmt: skip
+
+
 def loader(*, lab: bool = True, **changes: Any) -> Run:
     """A `PyDataset` with two threads."""
     info = {
         "adapter": "PyDataset", "workers": 2, "multiprocessing": False, "queue": 10, "batches": 100,
-        "dataset_class": "Pictures", "dataset_site": at(4), "batch_size": 32,
+        "dataset_class": "Pictures", "dataset_site": at(4), "batch_size": 32, "loader": MADE, "cores_busy": 1.0,
+        "samples": {"gil": {"looks": 10, "held": 4, "main": 1}},
     }  # fmt: skip
     run = Run("torch", cores=2).fit(input_ms=30, compute_ms=8, **{**info, **changes})
     if lab:
         run.trial("loader alone", changed_ms=36, cores=0.2).trial("cached batch", changed_ms=8, cores=1.5)
+        line = {"path": "train.py", "line": 5, "symbol": "fetch", "share": 0.8}
+        run.trial("hot lines", changed_ms=60, cpu_ns=9e6, lines=[line], loops=[])
     return run

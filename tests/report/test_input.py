@@ -74,6 +74,29 @@ def test_a_loader(tmp_path: Path) -> None:
     assert "The loader Pictures train.py:4 workers 2 threads queue at most 10 batches ready" in flat
     assert "waiting 28." in flat
     assert "AUTOTUNE" not in flat
+    for expected in (
+        "Making a batch alone, on one thread takes 6",
+        "on the CPU 9.0",
+        "held at least 40 % of the time of the steps, 10 % by the training thread",
+        "0.5 batches when the next was asked for",
+        "80 % of the batches were not ready, 25 % of those while a later one was",
+        "40.0 ms from the start of workers to their first batch",
+        "110 ms to end the workers",
+        "80 % in fetch train.py:5",
+    ):
+        assert expected in flat, (expected, flat)
+
+
+def test_a_loader_that_was_seen_in_the_run_alone(tmp_path: Path) -> None:
+    flat = " ".join(rendered(inputs.loader(lab=False), tmp_path).split())
+    assert "Making a batch in the run, beside the step" in flat
+    assert "in fetch" not in flat
+    view = resolve(inputs.loader().capture(tmp_path)).get(InputView)
+    data = json.loads(report_json.dumps_input(view))["making"]
+    assert (data["gil_held"], data["gil_training"], data["ready"], data["late"]) == (0.4, 0.1, 0.5, 0.8)
+    assert (data["out_of_order"], data["start_ms"], data["stop_ms"]) == (0.25, 40.0, 110.0)
+    assert data["lines"][0]["site"]["line"] == 5
+    assert data["cpu_ms"]["mid"] + data["waiting_ms"]["mid"] == pytest.approx(data["batch_ms"]["mid"])
 
 
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:

@@ -119,6 +119,18 @@ CASES: dict[str, Callable[[], Any]] = {
     "shuffle with a seed": lambda: rows().map(lambda x: x + 1).shuffle(9, seed=3).batch(4),
     "shuffle without a seed": lambda: rows().map(lambda x: x + 1).shuffle(9).batch(4),
     "shuffle below the map": lambda: rows().shuffle(9).map(lambda x: x + 1).batch(4),
+    "two maps above a shuffle": lambda: rows().map(tf.sort).shuffle(9, seed=3).map(tf.exp).map(tf.cumsum).batch(4),
+    "shuffle that keeps its order": lambda: (
+        rows().shuffle(9, seed=3, reshuffle_each_iteration=False).map(lambda x: x + 1).batch(4)
+    ),
+    "random map above one that follows a shuffle": lambda: (
+        rows().shuffle(9, seed=3).map(tf.sort).map(lambda x: x + tf.random.normal((4,))).batch(5)
+    ),
+    "shuffle of a shuffle": lambda: rows().shuffle(9, seed=3).shuffle(5, seed=4).map(lambda x: x + 1).batch(4),
+    "map of what was repeated and shuffled": lambda: rows().repeat(2).shuffle(9, seed=3).map(tf.sort).batch(4),
+    "filter above a map that follows a shuffle": lambda: (
+        rows().shuffle(9, seed=3).map(lambda x: x + 1).filter(lambda x: x[0] > 0).batch(4)
+    ),
     "shuffle without a seed, options off": lambda: off(rows().shuffle(9).map(lambda x: x + 1).batch(4)),
     "random map with its own seed": lambda: rows().map(lambda x: x + tf.random.normal((4,), seed=1)).batch(5),
     "random map without a seed": lambda: rows().map(lambda x: x + tf.random.normal((4,))).batch(5),

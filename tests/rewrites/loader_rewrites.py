@@ -82,6 +82,33 @@ class Changing(Rows):
         self.scale += 1
 
 
+class Unsteady(Slow):
+    """Counts how often a batch was asked for; what it gives changes with that, but not every time."""
+
+    batches = 30
+
+    def __init__(self):
+        super().__init__(1)
+        self.calls = {}
+
+    def __getitem__(self, index):
+        self.calls[index] = self.calls.get(index, 0) + 1
+        x, y = super().__getitem__(index)
+        return x + self.calls[index] // 50, y
+
+
+class Counting(Slow):
+    """Counts calls where nobody looks."""
+
+    batches = 30
+    calls = 0
+
+    def __getitem__(self, index):
+        Counting.calls += 1
+        x, y = super().__getitem__(index)
+        return x + Counting.calls // 40, y
+
+
 class Samples(torch.utils.data.Dataset):
     def __len__(self):
         return 50
@@ -234,6 +261,27 @@ def case_random_numbers_need_consent():
         "refused": told(refused),
         "own": told(own),
         "state": (np.random.get_state()[1].tolist(), random.getstate()) == state,
+    }
+
+
+def case_batches_are_kept_with_consent():
+    data = Slow(2, workers=4)
+    result = optimize_loader(data, budget=14, unsafe=True)
+    equal = compare(data, result.dataset, 8)
+    first = result.dataset[0][0]
+    first += 1
+    others = {
+        name: told(optimize_loader(each, budget=8, unsafe=True))
+        for name, each in (
+            ("random", OwnGenerator()), ("changing", Changing(1)), ("unsteady", Unsteady()), ("counting", Counting(1))
+        )
+    }  # fmt: skip
+    return {
+        **told(result),
+        "equal": equal.equal and equal.whole,
+        "untouched": bool((result.dataset[0][0] == data[0][0]).all()),
+        "length": len(result.dataset),
+        **others,
     }
 
 

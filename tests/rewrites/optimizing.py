@@ -107,6 +107,21 @@ def cached() -> None:
     note("decode", data, fitdoctor.optimize(data, budget=25))
 
 
+def shuffled_first() -> None:
+    """The usual way to write it: names are shuffled, files are decoded; the epochs differ in their order alone."""
+    pictures = np.random.default_rng(0).integers(0, 255, (96, 96, 96, 3), dtype=np.uint8)
+    jpegs = [tf.io.encode_jpeg(each).numpy() for each in pictures]
+
+    def decode(jpeg: Any) -> Any:
+        return tf.image.resize(tf.ensure_shape(tf.io.decode_jpeg(jpeg, channels=3), (96, 96, 3)), (24, 24))
+
+    data = tf.data.Dataset.from_tensor_slices(jpegs).shuffle(96, seed=1).map(decode).batch(7)
+    optimized = fitdoctor.optimize(data, budget=25)
+    note("shuffled first", data, optimized)
+    # What comes back has been read once by now, as the user's own.
+    FOUND["shuffled first"]["second epoch"] = elements(data) == elements(optimized.dataset)
+
+
 def counting() -> None:
     def count(x: Any) -> Any:
         CALLS["count"] += 1

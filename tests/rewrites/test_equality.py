@@ -28,6 +28,8 @@ ACCEPTED = {
     "interleave over files": "starved-reads",
     "shuffle without a seed, options off": "serial-map",
     "random map above a pure one": "repeated-preprocessing",
+    "shuffle below the map": "repeated-preprocessing",
+    "random map above one that follows a shuffle": "repeated-preprocessing",
 }
 """What must be accepted: the oracle does not simply refuse everything."""
 

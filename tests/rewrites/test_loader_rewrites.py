@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fitdoctor.rewrites.workers import KEEPS
 from tests.conftest import Doctor
 
 SCRIPT = Path(__file__).with_name("loader_rewrites.py")
@@ -64,12 +66,32 @@ def test_optimising_measures_and_compares(doctor: Doctor) -> None:
     assert "bit for bit" in threads["explanation"]
     random = seen["random_numbers_need_consent"]
     assert random["refused"]["kept"] == []
+    assert "unsafe=True" in random["refused"]["dropped"].pop(KEEPS)
     assert all("draws random numbers" in reason for reason in random["refused"]["dropped"].values())
     assert "rng" in next(iter(random["own"]["dropped"].values()))
     assert random["state"], "looking at a loader draws nothing from the script's own streams"
     wrong = seen["a_wrong_rewrite_is_dropped"]
     assert wrong["kept"] == []
+    assert "unsafe=True" in wrong["dropped"].pop(KEEPS)
     assert set(wrong["dropped"].values()) == {"its batches are not those of the original"}
+
+
+@pytest.mark.framework
+def test_batches_that_stay_the_same_are_kept(doctor: Doctor) -> None:
+    seen = run(doctor, "batches_are_kept_with_consent")["batches_are_kept_with_consent"]
+    assert seen["kept"][-1] == KEEPS, seen["explanation"]
+    assert seen["equal"], "two epochs, bit for bit"
+    assert seen["untouched"], "what a training does to a batch does not reach what is kept"
+    assert seen["length"] == 60
+    reasons = {
+        "random": "random numbers",
+        "changing": "from epoch to epoch",
+        "unsteady": "changes the dataset",
+        "counting": "not those of the original|differs when it is made again",
+    }
+    for name, reason in reasons.items():
+        assert KEEPS not in seen[name]["kept"], name
+        assert re.search(reason, seen[name]["dropped"][KEEPS]), seen[name]
 
 
 @pytest.mark.framework

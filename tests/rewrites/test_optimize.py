@@ -52,6 +52,15 @@ def test_reads_that_wait_are_made_many_at_a_time_with_consent(doctor: Doctor) ->
 
 
 @pytest.mark.framework
+def test_what_follows_a_shuffle_is_kept_before_it(doctor: Doctor) -> None:
+    seen = ran(doctor, "shuffled_first")["shuffled first"]
+    assert "repeated-preprocessing" in seen["kept"], seen["explanation"]
+    assert "shuffled behind it" in seen["explanation"]
+    assert seen["equal"]
+    assert seen["second epoch"], "epochs are shuffled as they were"
+
+
+@pytest.mark.framework
 def test_samples_of_a_generator_are_stacked_in_python(doctor: Doctor) -> None:
     found = ran(doctor, "generator")
     assert found["generator, no consent"]["same"]

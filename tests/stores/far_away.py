@@ -11,6 +11,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 
+PACKET = 1460
+TICK = 0.002
+"""Shorter rests than this a loop cannot keep: a fast line sends more than a packet at a time."""
+
 
 class Far:
     """What all connections share."""
@@ -18,6 +22,7 @@ class Far:
     def __init__(self, port: int, latency: float, rate: float) -> None:
         self.port, self.latency, self.rate = port, latency, rate
         self.free_at = 0.0
+        self.piece = max(PACKET, int(rate * TICK))
 
     async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", self.port)
@@ -41,11 +46,13 @@ class Far:
         try:
             while data := await reader.read(1 << 16):
                 answered[0] = True
-                # One line for all connections: their bytes come one after the other.
-                self.free_at = max(self.free_at, loop.time()) + len(data) / self.rate
-                await asyncio.sleep(max(0.0, self.free_at - loop.time()))
-                writer.write(data)
-                await writer.drain()
+                for start in range(0, len(data), self.piece):
+                    piece = data[start : start + self.piece]
+                    # One line for all connections: their bytes come one after the other.
+                    self.free_at = max(self.free_at, loop.time()) + len(piece) / self.rate
+                    await asyncio.sleep(max(0.0, self.free_at - loop.time()))
+                    writer.write(piece)
+                    await writer.drain()
         finally:
             writer.close()
 

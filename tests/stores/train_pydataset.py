@@ -11,8 +11,7 @@ import keras
 import numpy as np
 from PIL import Image
 
-WORKERS = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-EPOCHS = int(sys.argv[2]) if len(sys.argv) > 2 else 40
+EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 s3 = boto3.client("s3", config=botocore.config.Config(max_pool_connections=64))
 
 
@@ -34,7 +33,7 @@ class Photos(keras.utils.PyDataset):
 
 
 listed = s3.list_objects_v2(Bucket="photos", Prefix="train/")["Contents"]
-data = Photos([each["Key"] for each in listed], workers=WORKERS)
+data = Photos([each["Key"] for each in listed])
 
 keras.utils.set_random_seed(1)
 model = keras.Sequential([keras.Input((32, 32, 3)), keras.layers.Conv2D(8, 3), keras.layers.Flatten(),

@@ -21,6 +21,8 @@ class HostUse:
     """Cores kept busy on average by the process and its children."""
     gil_held: float | None
     """Share of the time somebody held the GIL."""
+    gil_main: float | None
+    """Share of the time the main thread did."""
     rss_growth: float | None
     """Bytes of resident memory gained per second."""
     swapped_in: float | None
@@ -52,7 +54,8 @@ def establish(capture: Capture, training: Training) -> HostUse:
     return HostUse(
         seconds=seconds,
         cores_busy=max(0.0, cpu[1] - cpu[0]) / seconds,
-        gil_held=_gil(samples),
+        gil_held=_gil(samples, "held"),
+        gil_main=_gil(samples, "main"),
         rss_growth=_rate(first, last, seconds, "rss", floor=None),
         swapped_in=_rate(first, last, seconds, "swap_in"),
         throttled=_rate(first.get("throttling") or {}, last.get("throttling") or {}, seconds, "throttled_s"),
@@ -82,11 +85,11 @@ def _cpu(values: Mapping[str, Any]) -> float | None:
     return float(values["cpu_user"] + values.get("cpu_system", 0.0) + values.get("children_cpu", 0.0))
 
 
-def _gil(samples: Sequence[HostSample]) -> float | None:
+def _gil(samples: Sequence[HostSample], what: str) -> float | None:
     """The watcher counts its looks since the previous sample."""
     counts = [sample.values["gil"] for sample in samples if sample.values.get("gil")]
     looks = sum(each.get("looks", 0) for each in counts)
-    return sum(each.get("held", 0) for each in counts) / looks if looks else None
+    return sum(each.get(what, 0) for each in counts) / looks if looks else None
 
 
 def _rate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from fitdoctor.facts.batch_making import BatchMaking
 from fitdoctor.facts.input_pipeline import PythonFunction
 from fitdoctor.facts.input_stages import Stage
 from fitdoctor.facts.input_view import InputView
@@ -30,6 +31,7 @@ def as_data(view: InputView) -> dict[str, Any]:
         "autotune": list(view.autotune),
         "stages": [_stage(each) for each in view.stages],
         "loader": _loader(view.loader) if view.loader is not None else None,
+        "making": _making(view.making) if view.making is not None else None,
         "functions": [_function(each) for each in view.functions],
         "unknown": [asdict(each) for each in view.gaps],
     }
@@ -77,6 +79,23 @@ def _loader(loader: LoaderSetup) -> dict[str, Any]:
         "batch_ms": _ms(loader.batch),
         "cpu_ms": _ms(loader.cpu),
         "waiting_ms": _ms(loader.waiting),
+    }
+
+
+def _making(making: BatchMaking) -> dict[str, Any]:
+    return {
+        "batch_ms": _ms(making.batch),
+        "cpu_ms": _ms(making.cpu),
+        "waiting_ms": _ms(making.waiting),
+        "alone": making.alone,
+        "gil_held": making.gil_held,
+        "gil_training": making.gil_training,
+        "lines": [{"site": _site(each.site), "share": each.share} for each in making.lines],
+        "ready": making.ready,
+        "late": making.late,
+        "out_of_order": making.out_of_order,
+        "start_ms": making.start_s * 1e3 if making.start_s is not None else None,
+        "stop_ms": making.stop_s * 1e3 if making.stop_s is not None else None,
     }
 
 

@@ -8,8 +8,11 @@ from pathlib import PurePath
 
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts.batch_making import BatchMaking, describe
+from fitdoctor.facts.host_use import HostUse
 from fitdoctor.facts.input_pipeline import InputPipeline, PythonFunction
 from fitdoctor.facts.input_stages import Stage, inverse, stages
+from fitdoctor.facts.loader import Loader
 from fitdoctor.facts.loader_setup import LoaderSetup
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -44,12 +47,20 @@ class InputView:
     stages: tuple[Stage, ...]
     loader: LoaderSetup | None
     """None for tf.data."""
+    making: BatchMaking | None
+    """How Python makes a batch; None where it does not."""
     functions: tuple[PythonFunction, ...]
     gaps: tuple[Gap, ...]
 
 
 def establish(
-    capture: Capture, training: Training, pipeline: InputPipeline, model: StepModel | None, trials: Trials | None
+    capture: Capture,
+    training: Training,
+    pipeline: InputPipeline,
+    loader: Loader | None,
+    host: HostUse | None,
+    model: StepModel | None,
+    trials: Trials | None,
 ) -> InputView:
     """Put together what is known."""
     found = stages(pipeline)
@@ -70,6 +81,7 @@ def establish(
         autotune=tuple(_autotune(pipeline, found)) if found else (),
         stages=found,
         loader=pipeline.loader,
+        making=describe(loader, host) if loader is not None else None,
         functions=pipeline.functions,
         gaps=tuple(_gaps(capture, training, pipeline, model, trials)),
     )

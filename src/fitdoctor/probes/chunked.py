@@ -15,6 +15,7 @@ from typing import Any
 
 from fitdoctor.model import Site
 from fitdoctor.probes.calls import ActiveCall
+from fitdoctor.probes.cgroup import free_memory
 from fitdoctor.probes.install import ImportWatch, Patches, hide, user_site
 from fitdoctor.probes.steps import Tracker
 
@@ -23,7 +24,7 @@ KEPT = "_fitdoctor_chunks"
 RECENT = 256
 """Reads of a call that are kept for the lab."""
 HDF5_CACHE = 1 << 20
-"""Bytes of chunks that HDF5 keeps by default: a smaller chunk that is asked for again at once is not read again."""
+"""Bytes of chunks that are kept where nobody says how many: a smaller one asked for again at once is not read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Layout:
     itemsize: int
     file: str
     name: str
+    cache: int = 0
+    """Bytes of its chunks that the library keeps unpacked."""
 
     @property
     def chunk_bytes(self) -> int:
@@ -44,6 +47,19 @@ class Layout:
         for side in self.chunks:
             size *= side
         return size
+
+    @property
+    def count(self) -> int:
+        """Chunks of the whole dataset."""
+        found = 1
+        for length, side in zip(self.shape, self.chunks, strict=True):
+            found *= -(-length // side)
+        return found
+
+    @property
+    def all_bytes(self) -> int:
+        """Bytes of all its chunks, unpacked."""
+        return self.count * self.chunk_bytes
 
 
 @dataclass(slots=True)
@@ -128,7 +144,7 @@ class ChunkProbe:
             reads = _reads[call.id] = Reads(call, user_site(3), layout)
         count, rows, first = found
         if count == 1:
-            kept = first == reads.last and layout.chunk_bytes <= HDF5_CACHE
+            kept = first == reads.last and layout.chunk_bytes <= (layout.cache or HDF5_CACHE)
             reads.last = first
             count = 0 if kept else 1
         else:
@@ -140,6 +156,9 @@ class ChunkProbe:
         reads.ns += took
         reads.used += used
         reads.touched += count * layout.chunk_bytes
+        if layout.cache >= layout.all_bytes:
+            # Every chunk is unpacked once, and stays.
+            reads.touched = min(reads.touched, layout.all_bytes)
         reads.recent.append((layout, selection))
 
     def _save(self) -> None:
@@ -154,6 +173,9 @@ class ChunkProbe:
                 "touched": reads.touched,
                 "chunk_bytes": layout.chunk_bytes,
                 "chunk_rows": layout.chunks[0],
+                "chunks": layout.count,
+                "all_bytes": layout.all_bytes,
+                "free_bytes": free_memory(),
                 "site": [site.path, site.line] if site else None,
             }
             self.tracker.save(reads.call)
@@ -164,7 +186,7 @@ def _h5py_layout(dataset: Any) -> Layout | None:
     if chunks is None or not dataset.shape:
         return None
     return Layout("HDF5", tuple(dataset.shape), tuple(chunks), int(dataset.dtype.itemsize), dataset.file.filename,
-                  dataset.name)  # fmt: skip
+                  dataset.name, int(dataset.id.get_access_plist().get_chunk_cache()[1]))  # fmt: skip
 
 
 def _zarr_layout(dataset: Any) -> Layout | None:

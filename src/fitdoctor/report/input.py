@@ -12,6 +12,7 @@ from pathlib import PurePath
 from rich.console import Console
 
 from fitdoctor import units
+from fitdoctor.facts.batch_making import BatchMaking
 from fitdoctor.facts.input_stages import Stage
 from fitdoctor.facts.input_view import InputView
 from fitdoctor.facts.live_pipeline import Setting
@@ -24,6 +25,8 @@ _COLUMNS = (("alone gives", 12), ("own per step", 15), ("CPU", 9), ("waits", 8),
 _NAME = 15
 _ROOM = _NAME + sum(width for _, width in _COLUMNS)
 _PATH_MOST = 40
+_LINES = 5
+"""Hot lines that are shown."""
 _HANDS_ON = frozenset({"Cache", "Prefetch", "Options", "Repeat", "Take", "Skip"})
 """A cache right after one of these, or after a source, is no idea."""
 
@@ -40,6 +43,8 @@ def render(view: InputView, console: Console, source_of: SourceOf | None = None)
         page.paragraph(view.bound)
     if view.loader is not None:
         _loader(page, view.loader, source_of)
+    if view.making is not None:
+        _making(page, view.making, source_of)
     if view.stages:
         _pipeline(page, view, source_of)
     _functions(page, view)
@@ -168,6 +173,39 @@ def _loader(page: Page, loader: LoaderSetup, source_of: SourceOf | None) -> None
         rows.append(("waiting", units.duration_range(loader.waiting)))
     for label, value in rows:
         page.entry(f"  {label}", value, style="bold", column=14)
+
+
+def _making(page: Page, making: BatchMaking, source_of: SourceOf | None) -> None:
+    rows = list(_made(making))
+    if not rows and not making.lines:
+        return
+    where = "alone, on one thread" if making.alone else "in the run, beside the step"
+    page.heading("Making a batch", f"  {where}" if making.batch is not None else "")
+    for label, value in rows:
+        page.entry(f"  {label}", value, style="bold", column=14)
+    for line in making.lines[:_LINES]:
+        page.entry(f"  {units.percent(line.share)}", f"in {line.site.symbol or 'this line'}", style="bold", column=14)
+        _code(page, line.site, source_of)
+
+
+def _made(making: BatchMaking) -> Iterator[tuple[str, str]]:
+    if making.batch is not None:
+        yield "takes", units.duration_range(making.batch)
+    if making.cpu is not None and making.waiting is not None:
+        yield "on the CPU", units.duration_range(making.cpu)
+        yield "waiting", units.duration_range(making.waiting)
+    if making.gil_held is not None:
+        whose = f", {units.percent(making.gil_training or 0.0)} by the training thread"
+        yield "the GIL", f"held at least {units.percent(making.gil_held)} of the time of the steps{whose}"
+    if making.ready is not None:
+        yield "ready", f"{making.ready:.1f} batches when the next was asked for, on average"
+    if making.late is not None:
+        early = f", {units.percent(making.out_of_order)} of those while a later one was" if making.out_of_order else ""
+        yield "late", f"{units.percent(making.late)} of the batches were not ready{early}"
+    if making.start_s is not None:
+        yield "start-up", f"{units.duration(making.start_s)} from the start of workers to their first batch"
+    if making.stop_s is not None:
+        yield "stopping", f"{units.duration(making.stop_s)} to end the workers"
 
 
 def _functions(page: Page, view: InputView) -> None:

@@ -53,6 +53,8 @@ class Candidate:
     """Makes what is timed, where the changed pipeline itself would have to be read to its end first."""
     overlaps: bool = False
     """Its gain shows only beside a step that takes time."""
+    hides: bool = False
+    """Makes what lies below it free, whatever that costs and why: it says nothing of a cause, so the lab leaves it."""
     detail: tuple[tuple[str, Any], ...] = ()
 
 

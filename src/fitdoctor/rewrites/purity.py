@@ -205,13 +205,17 @@ def repeats(stage: Any, *, python: bool = False) -> bool:
 
     `python`: believe that the user's Python functions do, which nobody can prove.
     """
-    for each in every(stage):
-        contents = of_stage(each)
-        if name_of(each) in ("Shuffle", "Repeat", "Cache") or not replace(contents, python=False).pure:
-            return False
-        if contents.python and (not python or KEPT in vars(each)):
-            return False
-    return True
+    return all(
+        name_of(each) not in ("Shuffle", "Repeat", "Cache") and steady(each, python=python) for each in every(stage)
+    )
+
+
+def steady(stage: Any, *, python: bool = False) -> bool:
+    """Tell whether the functions of a stage give the same for the same element every time; `python`: as above."""
+    contents = of_stage(stage)
+    if contents.python and (not python or KEPT in vars(stage)):
+        return False
+    return replace(contents, python=False).pure
 
 
 def unwritten_cache(dataset: Any) -> str | None:

@@ -1,5 +1,6 @@
 """A Python-side loader with the workers that make it fastest: threads if it waits, processes if it computes.
 
+With consent, batches of a `PyDataset` that are the same in every epoch are kept in memory on top of that.
 Every candidate is measured in turns with the loader as it is, and its batches are compared with the original's.  One
 that draws random numbers draws others with workers, so it is left alone unless the caller consents.
 """
@@ -18,6 +19,7 @@ from typing import Any
 from fitdoctor import units
 from fitdoctor.errors import CannotRun, UsageError
 from fitdoctor.model import Interval
+from fitdoctor.rewrites.kept_batches import kept_in_memory
 from fitdoctor.rewrites.loader_batches import Compared, block, compare, identity, prepared
 from fitdoctor.rewrites.loader_copies import in_threads, is_dataloader, is_pydataset, with_processes
 from fitdoctor.rewrites.optimized import Optimized
@@ -29,6 +31,9 @@ COUNTS = (2, 4, 8)
 FEWEST_TURNS, MOST_TURNS = 4, 8
 TRY_SECONDS = 20.0
 """A process that has made no batch after so long in a trial is blocked, or too slow to be a gain."""
+KEEPS = "batches kept in memory after the first epoch"
+KEEPING = 0.4
+"""Share of the budget for trying that: two epochs have to be read to their end."""
 _CLEARLY = 0.9
 """More workers, or processes instead of threads, are worth their memory if a batch takes less than this of the time."""
 _WAITS = 0.5
@@ -59,7 +64,9 @@ def optimize_loader(data: Any, *, unsafe: bool = False, budget: float = BUDGET) 
             f"expected a keras.utils.PyDataset or a torch DataLoader, got {type(data).__name__}",
             do="hand over the loader that is given to fit",
         )
+    keeps = is_pydataset(data)
     deadline = time.monotonic() + budget
+    workers_until = deadline - (KEEPING * budget if keeps and unsafe else 0.0)
     with unchanged(data):
         batch = _Batch.of(data)
     dropped: list[tuple[str, str]] = []
@@ -68,7 +75,7 @@ def optimize_loader(data: Any, *, unsafe: bool = False, budget: float = BUDGET) 
     for place, candidate in enumerate(candidates):
         try:
             _refuse(candidate, batch, unsafe=unsafe)
-            seconds = (deadline - time.monotonic()) / (len(candidates) - place)
+            seconds = (workers_until - time.monotonic()) / (len(candidates) - place)
             found = _try(data, candidate, seconds, values=not batch.draws)
         except CannotRun as error:
             dropped.append((candidate.name, error.problem))
@@ -80,9 +87,15 @@ def optimize_loader(data: Any, *, unsafe: bool = False, budget: float = BUDGET) 
             tried.append(found)
     best = _best(tried)
     dropped += [(each.candidate.name, f"{_took(each)}; another is better") for each in tried if each is not best]
-    dataset = best.candidate.make()[0] if best is not None else data
-    kept = (best.candidate.name,) if best is not None else ()
-    return Optimized(dataset, _explain(batch, best, dropped), kept, tuple(dropped))
+    kept = [best] if best is not None else []
+    if keeps:
+        try:
+            kept.append(_kept_batches(data, best, deadline, unsafe=unsafe))
+        except CannotRun as error:
+            dropped.append((KEEPS, error.problem))
+    dataset = kept[-1].candidate.make()[0] if kept else data
+    names = tuple(each.candidate.name for each in kept)
+    return Optimized(dataset, _explain(batch, kept, dropped), names, tuple(dropped))
 
 
 @dataclass(frozen=True)
@@ -165,6 +178,31 @@ def _crewed(data: Any, count: int) -> tuple[Any, Callable[[], None]]:
     return dataset, crew.stop
 
 
+def _kept_batches(data: Any, best: _Tried | None, deadline: float, *, unsafe: bool) -> _Tried:
+    """Keep batches on top of the best workers; two epochs are compared to their end, or it is not accepted."""
+    if not unsafe:
+        raise CannotRun("that Python makes the same batch every time cannot be proved; unsafe=True allows it")
+    candidate = _Candidate(KEEPS, functools.partial(_remembered, data, best))
+    with unchanged(data):
+        found = _try(data, candidate, max(1.0, deadline - time.monotonic()), values=True, comparing=0.8)
+    if reason := _reason(found):
+        raise CannotRun(reason)
+    if not found.compared.whole:
+        raise CannotRun("two epochs could not be compared to their end in the time given; a larger budget would do")
+    if best is not None and found.ratio.mid >= _CLEARLY * best.ratio.mid:
+        raise CannotRun(f"{_took(found)}: not clearly less than without")
+    return found
+
+
+def _remembered(data: Any, best: _Tried | None) -> tuple[Any, Callable[[], None]]:
+    made_by, end = best.candidate.make() if best is not None else (data, lambda: None)
+    try:
+        return kept_in_memory(data, made_by), end
+    except CannotRun:
+        end()
+        raise
+
+
 def _refuse(candidate: _Candidate, batch: _Batch, *, unsafe: bool) -> None:
     if unsafe:
         return
@@ -174,7 +212,7 @@ def _refuse(candidate: _Candidate, batch: _Batch, *, unsafe: bool) -> None:
         raise CannotRun("a process forked beside TensorFlow can block for ever; unsafe=True allows it")
 
 
-def _try(data: Any, candidate: _Candidate, seconds: float, *, values: bool) -> _Tried:
+def _try(data: Any, candidate: _Candidate, seconds: float, *, values: bool, comparing: float = 1 / 3) -> _Tried:
     if seconds <= 0:
         raise CannotRun("the budget was used up before it")
     until = time.monotonic() + seconds
@@ -183,7 +221,7 @@ def _try(data: Any, candidate: _Candidate, seconds: float, *, values: bool) -> _
     if crew is not None:
         crew.limit = TRY_SECONDS
     try:
-        compared = compare(data, loader, seconds / 3, values=values)
+        compared = compare(data, loader, comparing * seconds, values=values)
         with unchanged(data):
             ratio = in_turns(lambda: block(data), lambda: block(loader, prepared(loader)), until)
     finally:
@@ -231,14 +269,14 @@ def _workers(candidate: _Candidate) -> int:
     return int("".join(letter for letter in candidate.name.split(",")[0] if letter.isdigit()))
 
 
-def _explain(batch: _Batch, best: _Tried | None, dropped: list[tuple[str, str]]) -> str:
+def _explain(batch: _Batch, kept: list[_Tried], dropped: list[tuple[str, str]]) -> str:
     lines = [f"making a batch takes {units.duration(batch.wall_s)}, {units.duration(batch.cpu_s)} of it on the CPU"]
-    if best is not None:
-        compared = best.compared
+    for each in kept:
+        compared = each.compared
         extent = "two epochs" if compared.whole else f"the first {compared.batches} batches"
         same = "made of the same" if batch.draws else "the same, bit for bit and in order"
-        lines.append(f"kept: {best.candidate.name}: {_took(best)}; {extent} were compared and are {same}")
-    else:
+        lines.append(f"kept: {each.candidate.name}: {_took(each)}; {extent} were compared and are {same}")
+    if not kept:
         lines.append("nothing was kept: the loader is returned as it is")
     lines += [f"dropped: {name}: {reason}" for name, reason in dropped]
     return "\n".join(lines)

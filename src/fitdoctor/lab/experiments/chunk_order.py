@@ -55,7 +55,8 @@ def _opened(layout: Layout) -> Any:
     """Open the user's file a second time, to read only."""
     with contextlib.suppress(OSError, KeyError, ValueError):
         if layout.kind == "HDF5":
-            return sys.modules["h5py"].File(layout.file, "r")[layout.name]
+            # With the cache that the user gave it.
+            return sys.modules["h5py"].File(layout.file, "r", rdcc_nbytes=layout.cache or None)[layout.name]
         return sys.modules["zarr"].open_array(layout.file, path=layout.name, mode="r")
     raise CannotRun("the file could not be opened a second time", do="try it in the script")
 

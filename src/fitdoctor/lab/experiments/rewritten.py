@@ -47,6 +47,8 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison | Gap]:
     for each in candidates.found(dataset, known):
         if isinstance(each, Refusal):
             refused.setdefault(each.rule, each.reason)
+        elif each.hides:
+            refused.setdefault(each.rule, "the work follows a shuffle; fitdoctor.optimize makes it before and keeps it")
         elif each.overlaps:
             job.offers.append(Offer(_name(each), each.rule, functools.partial(_given, each, dataset), overlaps=True))
         elif each.rule != "repeated-preprocessing" or (seen.info.get("epochs") or 1) > 1:

@@ -19,7 +19,11 @@ not watched.
 
 ## What to do
 
-Shuffle the chunks instead of the rows, read a whole chunk at a time, and shuffle the rows within it (or within a
+HDF5, and all chunks fit into memory: give `h5py.File` a cache that holds them unpacked (`rdcc_nbytes`, with about ten
+slots per chunk, `rdcc_nslots`).  Each chunk is then unpacked once, and every read gives what it gave before.
+(HDF5 shares a file that is open already: the first to open it decides.)
+
+Else shuffle the chunks instead of the rows, read a whole chunk at a time, and shuffle the rows within it (or within a
 few chunks that are held in memory): the model sees the samples in another order.  Or write the file again with chunks
 of one sample, or of one batch; then any order is cheap.
 
@@ -30,18 +34,21 @@ When the step does not wait for input; when chunks are as small as what is asked
 ## Example
 
     for i in rng.permutation(len(x)): batch.append(x[i])                      # slow
+    h5py.File(path, "r", rdcc_nbytes=64 * 1024**2)                            # fast, where all of it fits
     for c in rng.permutation(len(x) // 64): rows = x[64 * c : 64 * (c + 1)]   # fast
     f.create_dataset("x", data=x, chunks=(1, *x.shape[1:]), compression="lzf") # fast
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fitdoctor import units
+from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts import rows
-from fitdoctor.facts.source_tree import SourceTree
+from fitdoctor.facts import rows, spots
+from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel, input_change
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -51,6 +58,12 @@ from fitdoctor.rules import Absent, Clear, Verdict
 EXPERIMENT = "chunk by chunk"
 WASTE = 1.2
 """Bytes of chunks per byte used up to which nothing is wasted worth speaking of; the lab begins there too."""
+FREE = 0.25
+"""Share of the free memory that a cache of chunks may take."""
+SLOTS = 521
+"""Of HDF5's cache by default; chunks that share one drive each other out."""
+_MIB = 1 << 20
+_FILE = ("name", "mode")
 _LIBRARIES = ("h5py", "zarr")
 
 
@@ -115,6 +128,7 @@ def measure(training: Training, source: SourceTree | None, trials: Trials, model
                 "read_per_used": waste,
                 "chunk_bytes": found["chunk_bytes"],
                 "chunk_rows": found["chunk_rows"],
+                **_held(found),
                 "ratio": {"low": ratio.low, "mid": ratio.mid, "high": ratio.high},
             },
         )
@@ -125,11 +139,35 @@ def _imported(source: SourceTree) -> bool:
     return any(name.split(".")[0] in _LIBRARIES for file in source.files for name in file.aliases.values())
 
 
+def _held(found: Mapping[str, Any]) -> dict[str, int]:
+    """Return the cache that holds all chunks unpacked; nothing where memory does not allow it."""
+    size, free = found.get("all_bytes"), found.get("free_bytes")
+    if found["kind"] != "HDF5" or not size or not free or size > FREE * free:
+        return {}
+    # A little more than they are: HDF5 keeps room for the chunk that comes next.
+    return {"cache_mib": -(-int(size + found["chunk_bytes"]) // _MIB), "chunks": int(found["chunks"])}
+
+
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
+    mib = cost.evidence.get("cache_mib")
+    if mib:
+        slots = 10 * int(cost.evidence.get("chunks", 0)) + 1
+        give = [("rdcc_nbytes", f"{mib} * 1024**2"), *([("rdcc_nslots", str(slots))] if slots > SLOTS else [])]
+        call = spots.the_only(_opened(source)) if source is not None else None
+        edits = (Arguments(spots.spot(call), tuple(give), order=_FILE),) if call is not None else ()
+        asked = ", ".join(f"{name}={code}" for name, code in give)
+        return Fix(f"give {asked} to h5py.File: all chunks stay unpacked in memory", "same", edits=edits)
     count = cost.evidence.get("chunk_rows", "n")
     return Fix(
         f"shuffle the chunks and read {count} rows at a time, or write the file again in chunks of one sample",
         "may change",
     )
+
+
+def _opened(source: SourceTree) -> Iterator[FoundCall]:
+    """Find where HDF5 files are opened to be read."""
+    for call in source.calls("h5py.File"):
+        mode = call.argument(1, "mode")
+        if mode is None or call.file.constant(mode) == "r":
+            yield call
