@@ -93,5 +93,6 @@ def _concluded(runs: dict[str, list[Run]], order: tuple[str, ...], may_change: b
         learning=learning.kind,
         losses=(learning.before, learning.after),
         verdict=verdict,
+        runs_s=(tuple(_times(runs[BEFORE])), tuple(_times(runs[AFTER]))),
         because=f"{because}; {learning.because}" if verdict != "REFUTED" or learning.kind != "different" else because,
     )

@@ -49,5 +49,6 @@ def dumps(proof: Proof) -> str:
         "schedule": list(proof.schedule),
         "before_s": asdict(proof.before_s),
         "after_s": asdict(proof.after_s),
+        "runs_s": dict(zip(("before", "after"), map(list, proof.runs_s), strict=True)),
     }
     return json.dumps({**more, **data(proof)}, indent=2) + "\n"
