@@ -108,7 +108,7 @@ def _prove_fixes(args: argparse.Namespace) -> int:
     if capture is None:
         return EXIT_NO_TRAINING
     # A fix that is named is wanted, also where it may change results: the proof tells what it changed.
-    wanted = Wanted(unsafe=True, only=frozenset(args.fix))
+    wanted = Wanted(unsafe=True, only=frozenset(args.fix), written=False)
     plan, outcome = pipeline.prove_fixes(
         capture, wanted, steps=args.steps, budget=args.budget, tell=Progress(sys.stderr, quiet=args.quiet)
     )

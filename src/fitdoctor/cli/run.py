@@ -179,7 +179,7 @@ def _fixes_of(words: Sequence[str]) -> dict[str, bytes]:
     command = shlex.join(["fitdoctor", "run", *words])
     if capture is None:
         raise UsageError("there is no diagnosis of this script as it is now", do=f"make one first: {command}")
-    plan = pipeline.plan_fixes(capture, Wanted())
+    plan = pipeline.plan_fixes(capture, Wanted(written=False))
     if not plan.files:
         raise UsageError("its last diagnosis has no fix that leaves results as they are", do="see `fitdoctor fix`")
     rules = ", ".join(dict.fromkeys(item.rule for item in plan.ready))
