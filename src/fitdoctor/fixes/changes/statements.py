@@ -58,7 +58,7 @@ def hoisted(syntax: Syntax, at: int) -> list[Splice]:
 
     document, statement = syntax.document, syntax.statement_at(at)
     span = syntax.span(statement)
-    loop = syntax.parents[syntax.parents[statement]]
+    loop = syntax.parents.get(syntax.parents[statement])
     if not isinstance(loop, (cst.For, cst.While)) or b"\n" in syntax.text(statement):
         raise CannotEdit("it is not one line right in a loop")
     start = document.line_start(syntax.span(loop).start)
