@@ -28,7 +28,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "proofs.md"
 NOISE = ROOT / "tests" / "proof" / "noise.json"
 BACKENDS = ("tensorflow", "jax", "torch")
-STEPS = 100
 SEED = 20
 _SEEDED = re.compile(r"(set_random_seed\(|\bseed=|default_rng\(|manual_seed\(|SeedGenerator\()\d+")
 HEAD = """# Whether proofs can be believed
@@ -54,15 +53,15 @@ x = rng.standard_normal((4096, 12, 8)).astype("float32")
 BEGIN = "import keras\nimport numpy as np\n\nkeras.utils.set_random_seed(1)\nrng = np.random.default_rng(0)\n"
 END = """
 model.compile("adam", "mse")
-model.fit(x, x.reshape(len(x), -1)[:, :1], batch_size=32, epochs=20, shuffle=False, verbose=0)
+model.fit(x, x.reshape(len(x), -1)[:, :1], batch_size=32, epochs=60, shuffle=False, verbose=0)
 """
 
 
-def proved(folder: Path, before: str, after: str, budget: float, *more: str, backend: str | None = None) -> Any:
+def proved(folder: Path, before: str, after: str, budget: float, *, backend: str | None = None) -> Any:
     """Prove one script against another in a folder; return the proof as data."""
     result = folder / "proof.json"
     result.unlink(missing_ok=True)
-    words = ("prove", "--quiet", "--budget", f"{budget:g}", *more, "--json", result.name, before, after)
+    words = ("prove", "--quiet", "--budget", f"{budget:g}", "--json", result.name, before, after)
     done = pairs.fitdoctor(folder, *words, **({"KERAS_BACKEND": backend} if backend else {}))
     if not result.exists():
         raise pairs.BenchmarkError(f"{before} against {after}: exit code {done.returncode}: {done.stderr[-500:]}")
@@ -86,7 +85,7 @@ def against_itself(count: int, backends: list[str], budget: float) -> tuple[list
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             (folder / "train.py").write_text(BEGIN + SCRIPTS[name] + END, "utf-8")
-            proof = proved(folder, "train.py", "train.py", budget, "--steps", str(STEPS), backend=backend)
+            proof = proved(folder, "train.py", "train.py", budget, backend=backend)
         proofs.append({"backend": backend, "training": name, **proof})
         lines.append(f"| {name} | {backend} | {told(proof)} |")
         print(lines[-1], flush=True)
