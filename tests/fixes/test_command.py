@@ -101,6 +101,22 @@ def test_undo_with_other_options_is_refused(project: Project) -> None:
     assert "--apply means nothing beside it" in done.stderr
 
 
+@pytest.mark.parametrize("word", ["--apply", "--undo", "--only=missing-xla"])
+def test_an_option_after_the_script_is_not_handed_to_a_training(project: Project, word: str) -> None:
+    done = project.fix("train.py", word)
+    assert done.returncode == 2
+    assert f"{word.partition('=')[0]} stands after the script" in done.stderr
+    assert "watching" not in done.stderr, "nothing was run"
+
+
+def test_what_the_script_itself_is_to_be_given() -> None:
+    from fitdoctor.cli.fix import split
+
+    assert split(["--unsafe", "--", "train.py", "--apply"]) == (["--unsafe"], ["train.py", "--apply"])
+    assert split(["--apply", "train.py", "--epochs", "5"]) == (["--apply"], ["train.py", "--epochs", "5"])
+    assert split(["-m", "pack.train", "--epochs", "--apply"]) == ([], ["-m", "pack.train", "--epochs", "--apply"])
+
+
 # --- files that may not be written --------------------------------------------------------------------------
 
 

@@ -198,3 +198,21 @@ def test_a_script_that_is_not_there(doctor: Doctor) -> None:
     done = doctor.plain("-m", "fitdoctor", "prove", "there.py", "ther.py")
     assert done.code == 2
     assert "did you mean `there.py`?" in done.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours", "theirs"),
+    [
+        ("train.py --fix serial-map", "--fix serial-map", "train.py"),
+        ("--quiet train.py --fix serial-map --budget 60", "--quiet --fix serial-map --budget 60", "train.py"),
+        ("train.py --fix=serial-map --epochs 5", "--fix=serial-map", "train.py --epochs 5"),
+        ("-m pack.train --fix serial-map 5", "--fix serial-map", "-m pack.train 5"),
+        ("--fix serial-map train.py --steps 5", "--fix serial-map", "train.py --steps 5"),
+        ("one.py other.py --fix it", "", "one.py other.py --fix it"),
+        ("one.py --steps 5", "", "one.py --steps 5"),
+    ],
+)
+def test_the_rule_may_be_named_after_the_script(typed: str, ours: str, theirs: str) -> None:
+    from fitdoctor.cli.prove import split
+
+    assert split(typed.split()) == (ours.split(), theirs.split())
