@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.captures.build import Run
-from tests.fixes.conftest import FIXED_TRAIN, MODEL, TRAIN, Project
+from tests.fixes.conftest import FIXED_TRAIN, MODEL, SRC, TRAIN, Project
 
 ONLY = ("--only", "frequent-checkpoint")
 MARK = b"\xef\xbb\xbf"
@@ -165,7 +165,7 @@ def test_two_commands_at_once_write_once(project: Project) -> None:
     capture = str(project.capture())
     before = project.bytes()
     command = [sys.executable, "-m", "fitdoctor", "fix", "--apply", capture]
-    env = {**os.environ, "FITDOCTOR_HOME": str(project.home)}
+    env = {**os.environ, "FITDOCTOR_HOME": str(project.home), "PYTHONPATH": str(SRC)}
     started = [
         subprocess.Popen(command, cwd=project.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(3)
@@ -206,7 +206,7 @@ def test_an_editor_that_saves_meanwhile_loses_nothing(project: Project, at: int)
     last = pipeline.plan_fixes(capture, Wanted()).files[-1].path
     before = {str(path): path.read_bytes() for path in project.files.values()}
     program = EDITING.format(at=at, path=last)
-    env = {**os.environ, "FITDOCTOR_HOME": str(project.home)}
+    env = {**os.environ, "FITDOCTOR_HOME": str(project.home), "PYTHONPATH": str(SRC)}
     words = [sys.executable, "-c", program, "fix", "--apply", capture]
     done = subprocess.run(words, cwd=project.folder, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2, done.stderr
@@ -225,7 +225,7 @@ def test_a_command_waits_for_one_that_is_writing(project: Project) -> None:
     with open(undo / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         command = [sys.executable, "-m", "fitdoctor", "fix", "--apply", capture]
-        env = {**os.environ, "FITDOCTOR_HOME": str(project.home)}
+        env = {**os.environ, "FITDOCTOR_HOME": str(project.home), "PYTHONPATH": str(SRC)}
         waiting = subprocess.Popen(command, cwd=project.folder, env=env, stderr=subprocess.DEVNULL, stdout=-3)
         blocked = f"{waiting.pid} "
         until = time.monotonic() + 60
