@@ -120,6 +120,14 @@ def test_what_learns_something_else_is_refuted_however_fast() -> None:
     assert (allowed.verdict, allowed.learning) == ("PROVED", "different")
 
 
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+@pytest.mark.parametrize("may_change", [True, False])
+def test_what_learns_nothing_any_more_is_refuted_whatever_was_consented_to(loss: float, may_change: bool) -> None:
+    found = proved(World(0.02), 20.0, 5.0, loss=loss, may_change=may_change)
+    assert found.verdict == "REFUTED"
+    assert "a loss is not a number" in found.because
+
+
 def test_a_short_budget_ends_it() -> None:
     world = World(0.3)
     found = proved(world, 20.0, 19.0, budget=90.0)
