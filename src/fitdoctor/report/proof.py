@@ -26,7 +26,7 @@ def text(proof: Proof) -> str:
             f"  learning      {proof.learning}",
             f"  measured      {count} pairs of fresh processes in turns, after one run of each to warm up; the "
             "training without imports and set-up, projected to its end",
-            "  conditions    files are in memory for both, as after a first run; the clock of the processor is not held, "
+            "  conditions    files are in memory for both, as after a first run; the processor's clock is not held: "
             "the turns let its drift hit both alike",
         ]
     )
