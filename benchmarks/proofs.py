@@ -97,7 +97,9 @@ def itself_part(count: int, backends: list[str], budget: float, *, keep: bool) -
     lines, proofs = against_itself(count, backends, budget)
     if keep:
         kept = [{"backend": each["backend"], "training": each["training"], **each["runs_s"]} for each in proofs]
-        NOISE.write_text(json.dumps({"machine": pairs.machine(), "proofs": kept}, indent=1) + "\n", "utf-8")
+        about = f"fitdoctor prove X X on {datetime.date.today().isoformat()}, every proof that was made"
+        record = {"about": about, "machine": pairs.machine(), "proofs": kept}
+        NOISE.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     right = sum(each["verdict"] == "NO_EFFECT" for each in proofs)
     text = (
         f"`fitdoctor prove train.py train.py`, {len(proofs)} times, on {when()}: **{right} of {len(proofs)} said "
