@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-fixes bench-cure bench-gain bench-input bench-automatic bench-shard bench-layers bench-folklore bench-check docs screenshot clean
+.PHONY: help venv browser test lint types unit demo bench-overhead bench-accuracy bench-fixes bench-cure bench-prove bench-gain bench-input bench-automatic bench-shard bench-layers bench-folklore bench-check docs screenshot clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -65,6 +65,10 @@ bench-fixes: venv  ## let fitdoctor fix the slow scripts of the corpus, against 
 
 bench-cure: venv  ## fitdoctor cure on five scripts of the corpus; writes the table in README.md
 	$(BIN)/python benchmarks/cures.py
+
+bench-prove: venv  ## ten proofs of the same against itself; what cure accepts, proved anew with another seed; writes docs/proofs.md
+	$(BIN)/python benchmarks/proofs.py
+	$(BIN)/python benchmarks/proofs.py --again
 
 bench-gain: venv  ## measure the fast scripts of the corpus again, write their gains down
 	$(BIN)/python benchmarks/measure_gain.py

@@ -109,12 +109,12 @@ def environment(folder: Path) -> dict[str, str]:
     return env
 
 
-def fitdoctor(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def fitdoctor(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run fitdoctor in a folder, as a user would."""
     return subprocess.run(
         [sys.executable, "-m", "fitdoctor", *words],
         cwd=folder,
-        env=environment(folder),
+        env={**environment(folder), **env},
         capture_output=True,
         text=True,
         timeout=TIMEOUT,

@@ -133,6 +133,22 @@ class Decorate:
 
 
 @dataclass(frozen=True, slots=True)
+class Define:
+    """Give a function another name, and its parameters others."""
+
+    function: Spot
+    """Where its `def` begins."""
+    name: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Names before and after; nothing in the function says the former."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.function.path
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Take a statement away."""
 
@@ -178,4 +194,6 @@ class Insert:
     code: str
 
 
-Edit = Arguments | Chain | Rename | Wrap | Unwrap | Listed | Swap | Decorate | Remove | Hoist | Earlier | Insert
+Edit = (
+    Arguments | Chain | Rename | Wrap | Unwrap | Listed | Swap | Decorate | Define | Remove | Hoist | Earlier | Insert
+)

@@ -487,6 +487,8 @@ class Proof:
     because: str
     predicted: Interval | None = None
     rules: tuple[str, ...] = ()
+    runs_s: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    """Seconds of the whole training, run by run: of both versions, pair beside pair."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -100,6 +99,22 @@ def test_undo_with_other_options_is_refused(project: Project) -> None:
     done = project.fix("--undo", "--apply")
     assert done.returncode == 2
     assert "--apply means nothing beside it" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["--apply", "--undo", "--only=missing-xla"])
+def test_an_option_after_the_script_is_not_handed_to_a_training(project: Project, word: str) -> None:
+    done = project.fix("train.py", word)
+    assert done.returncode == 2
+    assert f"{word.partition('=')[0]} stands after the script" in done.stderr
+    assert "watching" not in done.stderr, "nothing was run"
+
+
+def test_what_the_script_itself_is_to_be_given() -> None:
+    from fitdoctor.cli.fix import split
+
+    assert split(["--unsafe", "--", "train.py", "--apply"]) == (["--unsafe"], ["train.py", "--apply"])
+    assert split(["--apply", "train.py", "--epochs", "5"]) == (["--apply"], ["train.py", "--epochs", "5"])
+    assert split(["-m", "pack.train", "--epochs", "--apply"]) == ([], ["-m", "pack.train", "--epochs", "--apply"])
 
 
 # --- files that may not be written --------------------------------------------------------------------------
@@ -206,25 +221,6 @@ def test_a_redacted_capture_has_nothing_to_edit(project: Project) -> None:
     assert "by hand" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"\xff\xfe" + TRAIN, ""),
-        (TRAIN + b"# \xe4\n", "utf-8"),
-        (TRAIN + b"def broken(:\n", ""),
-        (b"# coding: martian\n" + TRAIN, ""),
-    ],
-    ids=["garbage", "latin without saying so", "no Python", "unknown encoding"],
-)
-def test_what_is_no_python_is_left_alone(project: Project, data: bytes, words: str) -> None:
-    project.write(train=data)
-    done = project.fix("--apply", "--only", "frequent-checkpoint", str(project.capture()))
-    assert done.returncode == 0, done.stderr
-    assert "by hand" in done.stdout
-    assert "Traceback" not in done.stderr
-    assert project.bytes()["train"] == data
-
-
 def test_an_edit_made_while_we_think_is_not_lost(project: Project) -> None:
     from fitdoctor import pipeline
     from fitdoctor.errors import CannotFix
@@ -299,76 +295,6 @@ def test_no_place_for_the_journal(project: Project) -> None:
     assert done.returncode == 2
     assert "no file was changed" in done.stderr
     assert project.bytes() == before
-
-
-# --- a kill in between --------------------------------------------------------------------------------------
-
-KILLED = """
-import os, signal, sys
-from fitdoctor.cli.main import main
-count, replace = [0], os.replace
-def killing(*args, **kwargs):
-    count[0] += 1
-    if count[0] == {at}:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return replace(*args, **kwargs)
-os.replace = killing
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-@pytest.mark.parametrize(("at", "written"), [(1, 0), (2, 1)], ids=["after the journal", "after the first of two"])
-def test_killed_in_between(project: Project, at: int, written: int) -> None:
-    before = project.bytes()
-    words = [sys.executable, "-c", KILLED.format(at=at), "fix", "--apply", str(project.capture())]
-    env = {**os.environ, "FITDOCTOR_HOME": str(project.home), "PYTHONPATH": str(SRC)}
-    done = subprocess.run(words, cwd=project.folder, env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == -signal.SIGKILL
-    now = project.bytes()
-    assert sum(now[name] != before[name] for name in now) == written
-    undone = project.fix("--undo")
-    assert undone.returncode == 0, undone.stderr
-    assert undone.stderr.count("was as before already") == 2 - written
-    assert project.bytes() == before
-    assert sorted(each.name for each in project.folder.iterdir() if each.is_file() and each.suffix != ".py") == []
-
-
-def test_killed_while_undoing(project: Project) -> None:
-    before = project.bytes()
-    assert project.fix("--apply", str(project.capture())).returncode == 0
-    words = [sys.executable, "-c", KILLED.format(at=2), "fix", "--undo"]
-    env = {**os.environ, "FITDOCTOR_HOME": str(project.home), "PYTHONPATH": str(SRC)}
-    done = subprocess.run(words, cwd=project.folder, env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == -signal.SIGKILL
-    assert project.bytes() != before
-    assert project.fix("--undo").returncode == 0
-    assert project.bytes() == before
-
-
-FAILING = """
-import os, sys
-from fitdoctor.cli.main import main
-count, replace = [0], os.replace
-def failing(source, target, **kwargs):
-    count[0] += 1
-    if count[0] == 2:
-        {what}
-    return replace(source, target, **kwargs)
-os.replace = failing
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-def test_a_disk_that_is_full_leaves_every_file_as_it_was(project: Project) -> None:
-    before = project.bytes()
-    failing = FAILING.format(what="raise OSError(28, 'No space left on device', str(target))")
-    words = [sys.executable, "-c", failing, "fix", "--apply", str(project.capture())]
-    env = {**os.environ, "FITDOCTOR_HOME": str(project.home), "PYTHONPATH": str(SRC)}
-    done = subprocess.run(words, cwd=project.folder, env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2, done.stderr
-    assert "every file is as it was" in done.stderr
-    assert project.bytes() == before
-    assert "no fix was written" in project.fix("--undo").stderr
 
 
 # --- elsewhere ----------------------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ _TAKEN = ("--steps", "--budget", "--no-lab", "--capture", "--quiet")
 """Options of `fitdoctor run` that are about running a script."""
 _OF_PROOF = ("--steps", "--budget", "--quiet")
 """Those of them that are about the proof, where there is one."""
+_OWN = ("--apply", "--prove", "--unsafe", "--only", "--interactive", "--undo")
+"""Options that say what becomes of a fix."""
 _LOOKED_AT = 20
 """So many captures of scripts of that name are opened to find one of the very command."""
 _FLAG: dict[str, Any] = {"action": "store_true"}
@@ -66,7 +68,17 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Tell our options from the script (or `-m` and its module, or the capture) and everything after it."""
-    return running.split(argv, OPTIONS)
+    ours, theirs = running.split(argv, OPTIONS)
+    first = 2 if theirs[:1] == ["-m"] else 1
+    misplaced = theirs[first].partition("=")[0] if len(theirs) > first else ""
+    # Who types `fix train.py --undo` does not want to train with it.
+    if misplaced in _OWN and "--" not in argv[: len(ours) + 1]:
+        raise UsageError(
+            f"{misplaced} stands after the script, whose own arguments stand there",
+            do=f"type it before the script; if the script itself is to be given it: "
+            f"fitdoctor fix -- {theirs[0]} {misplaced}",
+        )
+    return ours, theirs
 
 
 def run(args: argparse.Namespace, launcher: Any = None) -> int:

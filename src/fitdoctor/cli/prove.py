@@ -48,7 +48,8 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "prove",
         usage="fitdoctor prove [options] BEFORE.py AFTER.py [ARGS...]\n"
-        "       fitdoctor prove [options] --fix RULE SCRIPT [ARGS...]",
+        "       fitdoctor prove [options] --fix RULE SCRIPT [ARGS...]\n"
+        "       fitdoctor prove SCRIPT --fix RULE [options] [ARGS...]",
         help="measure whether one script trains faster than another, and learns the same",
         description="Run two versions of a training script in turns, each time in a fresh process, stopped before it "
         "saves anything, until their speed-up is known well enough; and compare what they had learnt by then. "
@@ -61,8 +62,19 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Tell our options from the scripts and what is given to them."""
-    return running.split(argv, OPTIONS)
+    """Tell our options from the scripts and what is given to them.
+
+    `SCRIPT --fix RULE` is understood too: where the second script would stand, an option can only be ours.
+    """
+    ours, theirs = running.split(argv, OPTIONS)
+    first = 2 if theirs[:1] == ["-m"] else 1
+    after = theirs[first:]
+    at = 0
+    while at < len(after) and after[at].partition("=")[0] in OPTIONS:
+        at += 2 if running.takes_value(after[at], OPTIONS) else 1
+    if not any(word.partition("=")[0] == "--fix" for word in after[:at]):
+        return ours, theirs
+    return [*ours, *after[:at]], [*theirs[:first], *after[at:]]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,7 +120,7 @@ def _prove_fixes(args: argparse.Namespace) -> int:
     if capture is None:
         return EXIT_NO_TRAINING
     # A fix that is named is wanted, also where it may change results: the proof tells what it changed.
-    wanted = Wanted(unsafe=True, only=frozenset(args.fix))
+    wanted = Wanted(unsafe=True, only=frozenset(args.fix), written=False)
     plan, outcome = pipeline.prove_fixes(
         capture, wanted, steps=args.steps, budget=args.budget, tell=Progress(sys.stderr, quiet=args.quiet)
     )

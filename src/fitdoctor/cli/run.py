@@ -91,9 +91,13 @@ def split(argv: Sequence[str], options: Mapping[str, Mapping[str, Any]] = OPTION
             return list(argv[:at]), list(argv[at + 1 :])
         if word == "-" or not word.startswith("-") or is_module_flag(word):
             return list(argv[:at]), list(argv[at:])
-        takes_value = word in options and options[word].get("action", "append") == "append"
-        at += 2 if takes_value else 1
+        at += 2 if takes_value(word, options) else 1
     return list(argv), []
+
+
+def takes_value(word: str, options: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Tell whether an option's value is the next word."""
+    return word in options and options[word].get("action", "append") == "append"
 
 
 def is_module_flag(word: str) -> bool:
@@ -179,7 +183,7 @@ def _fixes_of(words: Sequence[str]) -> dict[str, bytes]:
     command = shlex.join(["fitdoctor", "run", *words])
     if capture is None:
         raise UsageError("there is no diagnosis of this script as it is now", do=f"make one first: {command}")
-    plan = pipeline.plan_fixes(capture, Wanted())
+    plan = pipeline.plan_fixes(capture, Wanted(written=False))
     if not plan.files:
         raise UsageError("its last diagnosis has no fix that leaves results as they are", do="see `fitdoctor fix`")
     rules = ", ".join(dict.fromkeys(item.rule for item in plan.ready))

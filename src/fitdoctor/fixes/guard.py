@@ -37,30 +37,38 @@ def _inside(path: str, folder: str) -> bool:
 
 def refusal(path: str, sha256: str, project: str | None) -> str:
     """Say why a file is not changed; empty where it may be."""
+    why = never(path, sha256)
+    if why and why != changed(path):
+        return why
     real = os.path.realpath(path)
-    if not is_users(path) or not is_users(real):
-        return f"{path} belongs to an installed package"
     if project is None:
         return "the capture was redacted: it does not say where the script lies; run it again without --redact"
     if not _inside(real, project):
         where = f"{path} lies" if real == os.path.abspath(path) else f"{path} leads to {real}, which lies"
         return f"{where} outside of the project {project}; --project FOLDER allows another one"
-    try:
-        found = os.stat(real)
-        data = Path(real).read_bytes() if stat.S_ISREG(found.st_mode) else b""
-    except OSError as error:
-        return f"{path} cannot be read: {error.strerror or error}"
-    if not stat.S_ISREG(found.st_mode):
-        return f"{path} is no regular file"
+    found = os.stat(real)
     if not found.st_mode & 0o222 or not os.access(real, os.W_OK):
         return f"{path} is read-only: chmod u+w, and again"
     if not os.access(os.path.dirname(real), os.W_OK | os.X_OK):
         return f"the folder of {path} cannot be written to"
     if found.st_nlink > 1:
         return f"{path} has {found.st_nlink} hard links: the others would keep the old text"
-    if hashlib.sha256(data).hexdigest() != sha256:
-        return changed(path)
-    return ""
+    return why
+
+
+def never(path: str, sha256: str) -> str:
+    """Say why a file is not even run as something else, which changes nothing on the disk; empty where it may be."""
+    real = os.path.realpath(path)
+    if not is_users(path) or not is_users(real):
+        return f"{path} belongs to an installed package"
+    try:
+        regular = stat.S_ISREG(os.stat(real).st_mode)
+        data = Path(real).read_bytes() if regular else b""
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror or error}"
+    if not regular:
+        return f"{path} is no regular file"
+    return "" if hashlib.sha256(data).hexdigest() == sha256 else changed(path)
 
 
 def changed(path: str) -> str:

@@ -26,6 +26,7 @@ from fitdoctor.fixes.plan import FileChange
 SCHEMA = "fitdoctor.undo/1"
 NAME = "journal.json"
 UNDONE = ".undone"
+_UNFINISHED = ".new-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ def alone() -> Iterator[None]:
         raise _unwritable(error) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
+        for left in folder().glob(f"{_UNFINISHED}*"):  # by a command that was killed: no file was touched for it
+            shutil.rmtree(left, ignore_errors=True)
         yield
     finally:
         os.close(handle)
@@ -101,7 +104,7 @@ def written(changes: Sequence[FileChange], script: str, rules: Sequence[str]) ->
         for number, each in enumerate(changes)
     )
     try:
-        new = Path(tempfile.mkdtemp(prefix=".new-", dir=folder()))
+        new = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder()))
         for entry, change in zip(entries, changes, strict=True):
             _kept(new / entry.kept, change.before)
         record = {

@@ -14,6 +14,8 @@ from fitdoctor.model import Capture, Finding, Fix, Report, Source
 
 State = Literal["ready", "by hand", "not asked for", "refused"]
 BY_HAND = "no edit of the source is sure to be the right one"
+OVERLAID = "`fitdoctor run --whole --with-fixes` trains with it, and changes no file"
+OPTIMIZED = "`fitdoctor.optimize(data).dataset`, given to fit, tries it on the data itself while the script runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Item:
     state: State
     why: str = ""
     """Why it is not written."""
+    otherwise: str = ""
+    """How to have it without an edit of the source, where that is possible."""
     place: int = 0
     """In the report's list of findings."""
 
@@ -73,6 +77,8 @@ class Wanted:
     """The folder below which files may be changed; None: the script's own project."""
     refused: frozenset[int] = frozenset()
     """Places in the report's list of findings that the user said no to."""
+    written: bool = True
+    """Whether the files are to be changed; False: they are only run as they would be."""
 
 
 def with_diffs(report: Report, capture: Capture) -> Report:
@@ -108,9 +114,9 @@ def _bytes(source: Source) -> bytes | None:
 def alone(finding: Finding, originals: Mapping[str, bytes], base: str | None) -> tuple[str | None, str]:
     """Return the diff of one fix by itself, and why there is none."""
     if finding.fix is None or not finding.fix.edits:
-        return None, BY_HAND
+        return None, _unreadable(finding, originals, base) or BY_HAND
     try:
-        before = _opened(finding.fix, originals)
+        before = _opened(finding.fix, originals, base)
         after = render.edited(before, finding.fix.edits)
     except CannotEdit as error:
         return None, str(error)
@@ -122,12 +128,30 @@ def alone(finding: Finding, originals: Mapping[str, bytes], base: str | None) ->
     return ("".join(diffs), "") if diffs else (None, "the source has it already")
 
 
-def _opened(fix: Fix, originals: Mapping[str, bytes]) -> dict[str, Document]:
+def _opened(fix: Fix, originals: Mapping[str, bytes], base: str | None) -> dict[str, Document]:
     paths = dict.fromkeys(edit.path for edit in fix.edits)
     missing = [path for path in paths if path not in originals]
     if missing:
         raise CannotEdit(f"the capture does not hold the text of {missing[0]}")
-    return {path: opened(originals[path]) for path in paths}
+    return {path: _read(path, originals[path], base) for path in paths}
+
+
+def _read(path: str, data: bytes, base: str | None) -> Document:
+    try:
+        return opened(data)
+    except CannotEdit as error:
+        raise CannotEdit(f"{label(path, base)} cannot be edited: {error}") from error
+
+
+def _unreadable(finding: Finding, originals: Mapping[str, bytes], base: str | None) -> str:
+    """Say which file could not be looked into, where that may be why no edit was found."""
+    for path, data in originals.items():
+        if finding.site is None or finding.site.path == path:
+            try:
+                _read(path, data, base)
+            except CannotEdit as error:
+                return str(error)
+    return ""
 
 
 def label(path: str, base: str | None) -> str:
@@ -150,17 +174,19 @@ def make(report: Report, capture: Capture, wanted: Wanted) -> Plan:
         diff, why = alone(finding, originals, base)
         item = Item(finding, replace(finding.fix, diff=diff), "ready", place=place)
         state: State = "by hand"
+        otherwise = _optimized(finding.rule)
         if diff is not None:
-            state, why = _asked_for(finding.fix, wanted, place)
-        if state == "ready":
-            why = _beside(finding, items) or _refusal(finding.fix, capture.sources, project)
-            state = "refused" if why else "ready"
+            (state, why), otherwise = _asked_for(finding.fix, wanted, place), ""
+        if state == "ready" and (why := _beside(finding, items)):
+            state = "refused"
+        if state == "ready" and (why := _refusal(finding.fix, capture.sources, project, wanted)):
+            state, otherwise = "refused", _overlaid(finding.fix, capture.sources, project)
         if state == "ready":
             try:
-                documents |= render.edited(_opened(finding.fix, originals) | documents, finding.fix.edits)
+                documents |= render.edited(_opened(finding.fix, originals, base) | documents, finding.fix.edits)
             except CannotEdit as error:
                 state, why = "refused", f"together with the fixes above: {error}"
-        items.append(replace(item, state=state, why=why))
+        items.append(replace(item, state=state, why=why, otherwise=otherwise))
     return Plan(tuple(items), _files(documents, originals), script, capture.path)
 
 
@@ -181,13 +207,26 @@ def _beside(finding: Finding, items: Sequence[Item]) -> str:
     return ""
 
 
-def _refusal(fix: Fix, sources: Sequence[Source], project: str | None) -> str:
+def _refusal(fix: Fix, sources: Sequence[Source], project: str | None, wanted: Wanted) -> str:
     hashes = {each.path: each.sha256 for each in sources}
     for path in dict.fromkeys(edit.path for edit in fix.edits):
-        why = guard.refusal(path, hashes.get(path, ""), project)
+        held = hashes.get(path, "")
+        why = guard.refusal(path, held, project) if wanted.written else guard.never(path, held)
         if why:
             return why
     return ""
+
+
+def _optimized(rule: str) -> str:
+    """Say how to have a fix that no edit makes while the script runs."""
+    from fitdoctor.rewrites import candidates
+
+    return OPTIMIZED if rule in candidates.rules() else ""
+
+
+def _overlaid(fix: Fix, sources: Sequence[Source], project: str | None) -> str:
+    """Say how to have a fix that is not written for the sake of the files on the disk alone."""
+    return "" if _refusal(fix, sources, project, Wanted(written=False)) else OVERLAID
 
 
 def _files(documents: Mapping[str, Document], originals: Mapping[str, bytes]) -> tuple[FileChange, ...]:

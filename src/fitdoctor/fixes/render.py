@@ -9,6 +9,7 @@ from fitdoctor.edits import (
     Arguments,
     Chain,
     Decorate,
+    Define,
     Earlier,
     Edit,
     Hoist,
@@ -76,6 +77,8 @@ def _splices(edit: Edit, syntax: Syntax, document: Document, written: list[str])
         return calls.swapped(syntax, at, document.offset(edit.second))
     if isinstance(edit, Decorate):
         return statements.decorated(syntax, at, written[0])
+    if isinstance(edit, Define):
+        return statements.defined(syntax, at, edit.name, edit.parameters)
     if isinstance(edit, Remove):
         return statements.removed(syntax, at)
     if isinstance(edit, Hoist):
@@ -100,7 +103,7 @@ def _spot(edit: Edit) -> Spot:
         return edit.call
     if isinstance(edit, Swap):
         return edit.first
-    if isinstance(edit, Decorate):
+    if isinstance(edit, (Decorate, Define)):
         return edit.function
     if isinstance(edit, (Remove, Hoist, Earlier)):
         return edit.statement

@@ -46,20 +46,31 @@ def write(changes: Sequence[FileChange], script: str, rules: Sequence[str]) -> J
 
 
 def _write_all(changes: Sequence[FileChange], kept: Journal) -> None:
-    done: list[FileChange] = []
     try:
         for each in changes:
             replace_file(each.path, each.before, each.after)
-            done.append(each)
-    except (CannotFix, OSError) as error:
-        for each in reversed(done):
-            replace_file(each.path, each.after, each.before)
-        journal.close(kept)
-        if isinstance(error, CannotFix):
+    except BaseException as error:  # an interrupt too: all or none
+        _put_back(changes, kept)
+        if not isinstance(error, OSError):
             raise
         where = error.filename or "a file"
         raise CannotFix(
             f"cannot write {where}: {error.strerror or error}; every file is as it was", do="see that it can be written"
+        ) from error
+
+
+def _put_back(changes: Sequence[FileChange], kept: Journal) -> None:
+    """Take back what was written of a fix that cannot be finished; the journal stays open where that fails."""
+    try:
+        for each in reversed(changes):
+            # Looked at, not remembered: an interrupt may come between the writing and the noting down.
+            if Path(each.path).read_bytes() == each.after:
+                replace_file(each.path, each.after, each.before)
+        journal.close(kept)
+    except (CannotFix, OSError) as error:
+        raise CannotFix(
+            f"a fix was cut short, and not all of it could be taken back: {error}",
+            do="`fitdoctor fix --undo` does that",
         ) from error
 
 

@@ -23,6 +23,11 @@ class Learning:
     before: tuple[float, ...] = ()
     after: tuple[float, ...] = ()
 
+    @property
+    def lost(self) -> bool:
+        """Whether the training came to a number before, and comes to none after: nobody consents to that."""
+        return bool(self.before) and all(map(math.isfinite, self.before)) and not all(map(math.isfinite, self.after))
+
 
 Losses = Mapping[tuple[int, float], float]
 """By epoch and step; the end of an epoch is its step infinity."""

@@ -29,7 +29,12 @@ def prove_plan(
     may_change = any(item.fix.safety != "same" for item in plan.ready)
     names = tuple(dict.fromkeys(each.rule for each in findings))
     found = prove(
-        before, after, seconds=seconds, may_change=may_change, tell=lambda text: tell(f"{text} ({_told(names)})")
+        before,
+        after,
+        seconds=seconds,
+        may_change=may_change,
+        watched=options.steps if steps is None else None,
+        tell=lambda text: tell(f"{text} ({_told(names)})"),
     )
     return replace(found, rules=names, predicted=predicted(capture, findings))
 

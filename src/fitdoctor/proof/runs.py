@@ -30,6 +30,8 @@ class Run:
     step_s: float
     learning: Mapping[tuple[int, float], float]
     """Losses by epoch and step; an epoch that was ended has come to the step infinity."""
+    planned: int = 0
+    """Steps of the whole training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +54,19 @@ class Observed:
         return learnt(self.capture.meta.get("learning"), self.training)
 
 
-def once(options: Options, *, aligned: bool = False) -> Run:
-    """Run a script once; raises where it does not train.  `aligned`: to a step at which every version can stop."""
+def once(options: Options, *, aligned: bool = False, steps: int | None = None) -> Run:
+    """Run a script once; raises where it does not train.
+
+    `aligned`: to a step at which every version can stop; `steps`: so many, whatever the options say.
+    """
+    options = replace(options, steps=steps or options.steps)
     with tempfile.TemporaryDirectory(prefix="fitdoctor-") as folder:
         ended = start(options, Path(folder), aligned=aligned)
         if not trained(ended):
             why = ended.message or f"exit code {ended.returncode}"
             raise UsageError(f"{options.target} could not be run: {why}", do=f"try it: python {options.target}")
         seen = observed(options, Path(folder))
-    return Run(seen.training_s, seen.model.step.mid, seen.learning)
+    return Run(seen.training_s, seen.model.step.mid, seen.learning, int(seen.model.planned_steps))
 
 
 def start(options: Options, folder: Path, *, aligned: bool = False, stop: Stop | None = None) -> Ended:

@@ -26,12 +26,13 @@ _LEAST = 1e-3
 """No two runs are nearer to each other than this but by chance."""
 
 
-def speedup(before: Sequence[float], after: Sequence[float]) -> Interval:
-    """Return how many times as fast `after` is, from at least two pairs."""
+def speedup(before: Sequence[float], after: Sequence[float], *, wider: float = 1.0) -> Interval:
+    """Return how many times as fast `after` is, from at least two pairs; the interval may be asked for `wider`."""
     logs = [math.log(one / other) for one, other in zip(before, after, strict=True)]
     if len(logs) < 2:
         raise ValueError("one pair has no interval")
     mean, half = _interval(_moved_in(logs))
+    half *= wider
     return Interval(math.exp(mean - half), math.exp(mean), math.exp(mean + half))
 
 

@@ -15,7 +15,7 @@ TIGHT = 0.05
 def judge(speedup: Interval, half_width: float, learning: Learning, *, may_change: bool) -> tuple[Verdict, str]:
     """Return the verdict and why."""
     told = units.times_exact(speedup)
-    if learning.kind == "different" and not may_change:
+    if learning.lost or (learning.kind == "different" and not may_change):
         return "REFUTED", f"it does not learn the same: {learning.because}"
     if speedup.low > 1 + NOTHING:
         return "PROVED", f"the training is {told} as fast"

@@ -38,6 +38,8 @@ def render_one(item: Item, console: Console, number: int) -> None:
         page.line("   ", (line.rstrip("\r"), diff_style(line)))
     if item.state != "ready":
         page.paragraph(item.why, indent=3, lead=(f"{_STATES[item.state]}  ", "bold yellow"))
+    if item.otherwise:
+        page.paragraph(item.otherwise, indent=3, lead=("or  ", "bold"))
 
 
 def diff_style(line: str) -> str:

@@ -13,6 +13,7 @@ from fitdoctor.model import Proof
 def text(proof: Proof) -> str:
     """Return a proof in a few lines."""
     count = len(proof.schedule) // 2
+    predicted = [f"  predicted     {units.times_exact(proof.predicted)} as fast"] if proof.predicted is not None else []
     return "\n".join(
         [
             f"{proof.verdict}: {proof.because}.",
@@ -21,9 +22,12 @@ def text(proof: Proof) -> str:
             f"{units.duration_range(proof.after_s)} after",
             f"  a step        {units.duration_range(proof.before_ms.scale(1e-3))} before, "
             f"{units.duration_range(proof.after_ms.scale(1e-3))} after",
+            *predicted,
             f"  learning      {proof.learning}",
             f"  measured      {count} pairs of fresh processes in turns, after one run of each to warm up; the "
             "training without imports and set-up, projected to its end",
+            "  conditions    files are in memory for both, as after a first run; the processor's clock is not held: "
+            "the turns let its drift hit both alike",
         ]
     )
 
@@ -49,5 +53,6 @@ def dumps(proof: Proof) -> str:
         "schedule": list(proof.schedule),
         "before_s": asdict(proof.before_s),
         "after_s": asdict(proof.after_s),
+        "runs_s": dict(zip(("before", "after"), map(list, proof.runs_s), strict=True)),
     }
     return json.dumps({**more, **data(proof)}, indent=2) + "\n"

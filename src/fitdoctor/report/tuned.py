@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fitdoctor import units
+from fitdoctor.model import Interval
 from fitdoctor.report import proof
 from fitdoctor.report.page import Page
 from fitdoctor.tune import advice
@@ -86,7 +88,8 @@ def _row(trial: Trial) -> list[str]:
     rate = ""
     if trial.seen is not None:
         found = trial.seen.rate
-        rate = f"{units.count(found.mid)} ({units.count(found.low)} to {units.count(found.high)})"
+        high = units.count(found.high) if math.isfinite(found.high) else "any"
+        rate = f"{units.count(found.mid)} ({units.count(found.low)} to {high})"
     return [
         str(trial.number),
         str(trial.settings),
@@ -122,11 +125,16 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "number": trial.number,
         "settings": trial.settings.data(),
         "state": trial.state,
-        "rate": asdict(trial.seen.rate) if trial.seen is not None else None,
+        "rate": _rate(trial.seen.rate) if trial.seen is not None else None,
         "training_s": trial.training_s,
         "why": trial.why,
         "node": trial.node,
     }
+
+
+def _rate(rate: Interval) -> dict[str, float | None]:
+    """Return a rate as JSON can hold it: without an end, its high is null."""
+    return {name: value if math.isfinite(value) else None for name, value in asdict(rate).items()}
 
 
 def dumps(found: Tuned) -> str:

@@ -66,10 +66,19 @@ class Refusal:
     reason: str
 
 
+def _modules() -> Iterator[Any]:
+    for found_module in pkgutil.iter_modules(changes.__path__):
+        yield importlib.import_module(f"{changes.__name__}.{found_module.name}")
+
+
+def rules() -> frozenset[str]:
+    """Return the causes that `fitdoctor.optimize` can remove at run time, in a pipeline of tf.data."""
+    return frozenset(module.RULE for module in _modules())
+
+
 def found(dataset: Any, seen: Seen) -> Iterator[Candidate | Refusal]:
     """Yield what every known change could do to a pipeline."""
-    for found_module in pkgutil.iter_modules(changes.__path__):
-        module = importlib.import_module(f"{changes.__name__}.{found_module.name}")
+    for module in _modules():
         try:
             yield from module.candidates(dataset, seen)
         except CannotRun as error:

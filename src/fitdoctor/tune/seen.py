@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -42,7 +43,9 @@ class Seen:
     def rate(self) -> Interval:
         """Samples per second in steady steps; steps per second where nobody knows how many samples a step has."""
         each = self.batch or 1.0
-        return Interval(each / self.step_s.high, each / self.step_s.mid, each / self.step_s.low)
+        # Steps that scatter so much that they may take no time at all have no highest rate.
+        most = each / self.step_s.low if self.step_s.low > 0 else math.inf
+        return Interval(each / self.step_s.high, each / self.step_s.mid, most)
 
     @property
     def work(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fitdoctor.fixes.document import CannotEdit, Splice
@@ -21,6 +22,16 @@ def decorated(syntax: Syntax, at: int, code: str) -> list[Splice]:
     if document.text[start:at].strip():
         raise CannotEdit("the function does not begin in a line of its own")
     return [Splice(start, start, document.text[start:at] + code.encode() + document.newline)]
+
+
+def defined(syntax: Syntax, at: int, name: str, parameters: Sequence[tuple[str, str]]) -> list[Splice]:
+    """Give a function another name, and its parameters others."""
+    function = syntax.function_at(at)
+    renamed = dict(parameters)
+    names = [(function.name, name)]
+    names += [(each.name, renamed[each.name.value]) for each in function.params.params if each.name.value in renamed]
+    changed = [(syntax.span(node), new) for node, new in names if node.value != new]
+    return [Splice(span.start, span.end, new.encode()) for span, new in changed]
 
 
 def removed(syntax: Syntax, at: int) -> list[Splice]:
@@ -58,7 +69,7 @@ def hoisted(syntax: Syntax, at: int) -> list[Splice]:
 
     document, statement = syntax.document, syntax.statement_at(at)
     span = syntax.span(statement)
-    loop = syntax.parents[syntax.parents[statement]]
+    loop = syntax.parents.get(syntax.parents[statement])
     if not isinstance(loop, (cst.For, cst.While)) or b"\n" in syntax.text(statement):
         raise CannotEdit("it is not one line right in a loop")
     start = document.line_start(syntax.span(loop).start)

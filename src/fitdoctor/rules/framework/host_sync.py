@@ -38,11 +38,14 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Edit, Unwrap, Wrap
 from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import spots
 from fitdoctor.facts.device_use import DeviceUse
 from fitdoctor.facts.host_reads import HostReads, ReadLine
 from fitdoctor.facts.host_use import HostUse
-from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.facts.provable.functions import is_bound_once
+from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -195,5 +198,48 @@ def _cost(line: ReadLine, model: StepModel, gain: Interval, tried: Interval | No
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del cost, source
-    return Fix("keep the results as they are and read them together every N steps", "same")
+    title = "keep the results as they are and read them together every N steps"
+    return Fix(title, "same", edits=tuple(_later(source, cost.site)) if source is not None else ())
+
+
+def _later(source: SourceTree, site: Site | None) -> list[Edit]:
+    """Keep what is appended to a list as the device has it, and read it where the list is looked at, now and then."""
+    call = spots.call_at(source, site, "append")
+    read = call.node.args[0] if call is not None and len(call.node.args) == 1 else None
+    if call is None or not isinstance(read, ast.Call) or call.file.resolve(read.func) != "float":
+        return []
+    file, kept = call.file, call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+    loop = next((each for each in file.inside(call.node) if isinstance(each, (ast.For, ast.While))), None)
+    if loop is None or not isinstance(kept, ast.Name) or not _reads(file, read, _results(file, loop)):
+        return []
+    # A buffer that is given away with a step must not be read after it.
+    if "donate" in file.text or not is_bound_once(file, kept.id) or not _begins_empty(file, kept.id):
+        return []
+    uses = [node for node in file.nodes(ast.Name) if node.id == kept.id and isinstance(node.ctx, ast.Load)]
+    edits: list[Edit] = [Unwrap(spots.spot(FoundCall(file, read, "float")), "x", order=("x",))]
+    always = set(_always(loop.body))
+    for use in uses:
+        if use is kept:
+            continue
+        reader = _reader(file, use)
+        if reader is None or reader.node in always:
+            return []
+        if reader.name != "len":
+            edits.append(Wrap(spots.spot(reader), "given", "[float(each) for each in {}]", order=("given",)))
+    return edits
+
+
+def _begins_empty(file: SourceFile, name: str) -> bool:
+    value = spots.the_only(each.value for each in file.assigned.get(name, ()))
+    return isinstance(value, ast.List) and not value.elts
+
+
+def _reader(file: SourceFile, use: ast.Name) -> FoundCall | None:
+    """Return the call that is given a list, or a part of it, as its first argument; None for any other use."""
+    given: ast.AST = use
+    around = file.parents.get(use)
+    if isinstance(around, ast.Subscript) and around.value is use and isinstance(around.slice, ast.Slice):
+        given, around = around, file.parents.get(around)
+    if not isinstance(around, ast.Call) or not around.args or around.args[0] is not given:
+        return None
+    return FoundCall(file, around, file.resolve(around.func))

@@ -46,6 +46,7 @@ from fitdoctor import units
 from fitdoctor.edits import Arguments, Edit, Wrap
 from fitdoctor.facts import spots
 from fitdoctor.facts.epoch_costs import EpochCosts, rarer, rest_of_epoch
+from fitdoctor.facts.provable.functions import is_bound_once
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -123,25 +124,45 @@ def _fixed(between: Interval, anew_s: float, ratio: Interval) -> Interval:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    times = int(cost.evidence.get("times", 10))
+    call = spots.fit_at(source, cost.site)
+    times = _dividing(_epochs(call), int(cost.evidence.get("times", 10)))
     title = f"repeat the data {times} times per epoch (data.repeat({times})) and train 1/{times} of the epochs"
     watched = cost.evidence.get("watched")
-    edits = _edits(spots.fit_at(source, cost.site), times)
+    edits = _edits(call, times)
     if not watched:
         return Fix(title, "same", edits=edits)
     return Fix(f"{title}; {', '.join(watched)} will count those", "may change", edits=edits)
 
 
+def _epochs(call: FoundCall | None) -> int | None:
+    """Return the number of epochs that a call is surely given: it stands there, or in a name that never changes."""
+    given = call.argument(3, "epochs") if call is not None else None
+    if call is None or given is None or (isinstance(given, ast.Name) and not is_bound_once(call.file, given.id)):
+        return None
+    value = call.file.constant(given)
+    return value if type(value) is int and value > 0 else None
+
+
+def _dividing(epochs: int | None, times: int) -> int:
+    """Return a number a little below that the epochs can be divided by, where there is one."""
+    near = [each for each in range(times, times // 2, -1) if epochs is not None and epochs % each == 0]
+    return near[0] if near and near[0] > 1 else times
+
+
 def _edits(call: FoundCall | None, times: int) -> tuple[Edit, ...]:
-    """Repeat a dataset of tf.data, where the number of epochs stands there and can be divided."""
-    data, epochs = (call.argument(0, "x"), call.argument(3, "epochs")) if call is not None else (None, None)
-    if call is None or not isinstance(data, ast.Name) or not isinstance(epochs, ast.Constant):
+    """Repeat a dataset of tf.data, where the number of epochs is known and can be divided."""
+    epochs = _epochs(call)
+    data, given = (call.argument(0, "x"), call.argument(3, "epochs")) if call is not None else (None, None)
+    if call is None or not isinstance(data, ast.Name) or given is None or epochs is None or epochs % times:
         return ()
     chain = call.file.chain(data)
     ours = bool(chain) and chain[0].name.startswith("tensorflow.data.")
     counted = any(call.keyword(each) is not None for each in ("steps_per_epoch", "initial_epoch", "validation_freq"))
-    if not ours or counted or type(epochs.value) is not int or epochs.value % times:
+    if not ours or counted:
         return ()
     place = spots.spot(call)
-    fewer = Arguments(place, (("epochs", str(epochs.value // times)),), order=spots.FIT)
-    return Wrap(place, "x", f"{{}}.repeat({times})", order=spots.FIT), fewer
+    fewer = f"{given.id} // {times}" if isinstance(given, ast.Name) else str(epochs // times)
+    return (
+        Wrap(place, "x", f"{{}}.repeat({times})", order=spots.FIT),
+        Arguments(place, (("epochs", fewer),), order=spots.FIT),
+    )

@@ -37,7 +37,10 @@ import ast
 from collections.abc import Iterator
 
 from fitdoctor import units
+from fitdoctor.edits import Define
+from fitdoctor.facts import spots
 from fitdoctor.facts.callback_costs import CallbackCosts, HookCost
+from fitdoctor.facts.provable.functions import library
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -49,6 +52,12 @@ _BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", 
 _HEAVY = frozenset(
     {"predict", "evaluate", "get_weights", "save", "save_weights", "savefig", "summary_plot", "histogram"}
 )
+
+
+_AFTER_BATCH = ("on_train_batch_end", "on_batch_end")
+_PLAIN = frozenset({"abs", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "sum", "tuple", "zip"})
+_READING = frozenset({"copy", "flatten", "get_weights", "items", "max", "mean", "min", "ravel", "std", "sum", "tolist"})
+"""Methods of weights and models that change nothing."""
 
 
 SUSPICION = "may hold up the training in every batch: this hook does heavy work"
@@ -113,8 +122,69 @@ def _cost(hook: HookCost, change: Change, model: StepModel) -> Cost:
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
-    del source
     name = cost.evidence.get("callback", "the callback")
-    if cost.change is not None and cost.change.part == "callbacks":
+    if cost.change is None or cost.change.part != "callbacks":
+        return Fix(f"let {name} work every few epochs, or remove it", "same")
+    found = _hook(source, str(name)) if source is not None else None
+    if found is None:
         return Fix(f"let {name} work every N steps or once per epoch, or remove it", "same")
-    return Fix(f"let {name} work every few epochs, or remove it", "same")
+    file, hook = found
+    batch = hook.args.args[1].arg
+    edit = Define(spots.start(file, hook), "on_epoch_end", ((batch, "epoch"),) if batch != "epoch" else ())
+    return Fix(f"let {name} work once per epoch: what it keeps is then kept per epoch", "same", edits=(edit,))
+
+
+def _hook(source: SourceTree, name: str) -> tuple[SourceFile, ast.FunctionDef] | None:
+    """Return the hook of a callback that only looks and keeps what it sees, whenever it is called."""
+    named = [(file, file.classes[name]) for file in source.files if name in file.classes]
+    found = spots.the_only(named)
+    if found is None:
+        return None
+    file, node = found
+    defined = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    hooks = [each for each in defined if each.name.startswith(("on_", "set_"))]
+    only = spots.the_only(hooks)
+    direct = any(_is_callback(file.resolve(base)) for base in node.bases) and len(node.bases) == 1
+    if only is None or only.name not in _AFTER_BATCH or not direct or only.decorator_list:
+        return None
+    # Whoever calls the hook himself, or inherits it, counts on its name.
+    called = any(each.attr == only.name for other in source.files for each in other.nodes(ast.Attribute))
+    inherited = any(name in other.bases(each) for other in source.files for each in other.classes.values())
+    return (file, only) if not called and not inherited and _only_looks(file, only) else None
+
+
+def _only_looks(file: SourceFile, hook: ast.FunctionDef) -> bool:
+    """Tell whether a hook reads weights, computes with NumPy and keeps what it got in attributes of its own."""
+    arguments = hook.args
+    if len(arguments.args) != 3 or arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
+        return False
+    given = {each.arg for each in arguments.args[1:]}
+    for node in ast.walk(hook):
+        if isinstance(node, ast.Name) and node.id in given:
+            return False  # it asks which batch it is, or how that went
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load) and not _own(node):
+            return False
+        if isinstance(node, ast.Call) and not _looks(file, node.func):
+            return False
+        if isinstance(node, (ast.Global, ast.Nonlocal, ast.Delete, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)):
+            return False
+    return True
+
+
+def _own(node: ast.expr) -> bool:
+    """Tell `self.name`, which is the callback's, from what belongs to others: `self.model.name`, `self.model`."""
+    return isinstance(node, ast.Attribute) and _is_self(node.value) and node.attr not in ("model", "params")
+
+
+def _looks(file: SourceFile, called: ast.expr) -> bool:
+    """Tell whether a call changes nothing but what the callback keeps."""
+    if isinstance(called, ast.Name):
+        return called.id in _PLAIN and called.id not in file.functions
+    if not isinstance(called, ast.Attribute):
+        return False
+    known = library(file, called)
+    if known:
+        return known.startswith("numpy.") and not known.startswith("numpy.random.")
+    if called.attr in ("append", "extend"):
+        return _own(called.value)
+    return called.attr in _READING
