@@ -77,9 +77,6 @@ def test_steps_that_may_take_no_time_have_no_highest_rate() -> None:
 
 
 @pytest.mark.framework
-@pytest.mark.xfail(
-    strict=False, reason="open: an interrupt while a trial is starting may be lost, and the search goes on"
-)
 def test_a_search_is_interrupted_and_goes_on_later(doctor: Doctor) -> None:
     script = doctor.script(ARRAYS)
     with searching(doctor) as (started, said):

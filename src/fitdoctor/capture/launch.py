@@ -174,8 +174,12 @@ def _run(
         command = [sys.executable, *launcher, *flags, options.target, *options.args]
         errors = streams if options.errors is None else opened.enter_context(options.errors.open("wb"))
         child = subprocess.Popen(command, env=env, stdin=streams, stdout=streams, stderr=errors)
-        with _forwarded_signals(child):
-            return _watch(child, path, options, progress, stop)
+        with _forwarded_signals(child, ours=options.silent) as interrupted:
+            stops = [lambda come: interrupted(), *([stop] if stop is not None else [])]
+            code = _watch(child, path, options, progress, lambda come: any(each(come) for each in stops))
+        if interrupted():
+            raise KeyboardInterrupt
+        return code
 
 
 @contextlib.contextmanager
@@ -192,8 +196,12 @@ def _overlaid(files: Mapping[str, bytes], env: dict[str, str]) -> Iterator[list[
 
 
 @contextlib.contextmanager
-def _forwarded_signals(child: subprocess.Popen[bytes]) -> Any:
-    """Let the script decide about Ctrl-C (it gets it from the terminal itself); hand on a polite kill."""
+def _forwarded_signals(child: subprocess.Popen[bytes], *, ours: bool) -> Iterator[Callable[[], bool]]:
+    """Let the script decide about Ctrl-C (it gets it from the terminal itself); hand on a polite kill.
+
+    Of a run that nobody sees (`ours`) Ctrl-C is meant for us, whatever the script makes of it: yields whether it came.
+    """
+    came: list[int] = []
 
     def forward(number: int, frame: Any) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -201,19 +209,20 @@ def _forwarded_signals(child: subprocess.Popen[bytes]) -> Any:
 
     previous: dict[signal.Signals, Any] = {}
     with contextlib.suppress(ValueError):  # not in the main thread: nothing to forward
-        previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        heard = (lambda number, frame: came.append(number)) if ours else signal.SIG_IGN
+        previous[signal.SIGINT] = signal.signal(signal.SIGINT, heard)
         previous[signal.SIGTERM] = signal.signal(signal.SIGTERM, forward)
         if hasattr(signal, "SIGHUP"):
             previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, forward)
     try:
-        yield
+        yield lambda: bool(came)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 def _watch(
-    child: subprocess.Popen[bytes], path: Path, options: Options, progress: Callable[[str], None], stop: Stop | None
+    child: subprocess.Popen[bytes], path: Path, options: Options, progress: Callable[[str], None], stop: Stop
 ) -> int:
     """Wait for the child and tell how far it has come."""
     told: set[str] = set()
@@ -244,7 +253,7 @@ def _watch(
                 beside.look(meta)
                 come = meta.get("progress") or {}
                 _tell_progress(come, options, tell)
-            if stop is not None and stop(come):
+            if stop(come):
                 end(child.pid)
                 return child.wait()
     finally:

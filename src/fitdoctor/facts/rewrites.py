@@ -14,6 +14,8 @@ GOOD_ENOUGH = 0.95
 """Of several settings the first that gives so much of the best is named."""
 
 
+SHOWN = 0.95
+"""A rehearsal that is surely faster than this shows something even where the step was not seen to wait."""
 CLEARLY = 0.8
 SERIAL, STARVED = "serial-map", "starved-reads"
 
@@ -52,6 +54,18 @@ def gains(trials: Trials, model: StepModel, rule: str) -> list[Gain]:
             change = believed(trials, trial.name, input_change(ratio.clip(0.0, 1.0)))
             found.append(Gain(ratio, model.with_change(change).saving(), change, trial))
     return found
+
+
+def felt(trials: Trials, model: StepModel, trial: str) -> bool:
+    """Tell whether the step is longer for its input: it waits, or a rehearsal showed that both share the cores.
+
+    An asynchronous device that is fed in time may still be slow because making batches takes the cores from it; `trial`
+    is how the names of the trials begin whose rehearsals would tell.
+    """
+    if model.share("input").high > model.noise:
+        return True
+    rehearsals = (trials.rehearsed(each.name) for each in trials.trials if each.name.startswith(trial))
+    return any(each is not None and each.ratio.high < SHOWN for each in rehearsals)
 
 
 def believed(trials: Trials, name: str, change: Change) -> Change:

@@ -25,6 +25,11 @@ REWRITTEN = "rewritten pipelines"
 FEWER = "let it train longer, or watch fewer steps: --steps 50"
 
 
+def rewrite(rule: str) -> str:
+    """Return how the names of trials begin that rewrite the pipeline for a rule."""
+    return f"rewrite: {rule} ["
+
+
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
     """A training on changed data, in turns with the training as it is."""
@@ -81,7 +86,7 @@ class Trials:
         found = [
             (rows.paired(trial.baseline_ns, trial.changed_ns), trial)
             for trial in self.trials
-            if trial.name.startswith(f"rewrite: {rule} [") and trial.baseline_ns and trial.changed_ns
+            if trial.name.startswith(rewrite(rule)) and trial.baseline_ns and trial.changed_ns
         ]
         if found:
             return found

@@ -45,7 +45,7 @@ from fitdoctor.edits import Earlier
 from fitdoctor.facts import spots
 from fitdoctor.facts.elements import place_of, share_of_loader, shorter_input
 from fitdoctor.facts.input_pipeline import InputPipeline
-from fitdoctor.facts.rewrites import believed
+from fitdoctor.facts.rewrites import believed, felt
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
@@ -91,7 +91,7 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     if not any(each.decodes for each in pipeline.operators):
         return Absent("no function of the pipeline decodes pictures")
     model.need("input")
-    if model.share("input").high <= model.noise:
+    if not felt(trials, model, "shrunk first"):
         return Clear("the step does not wait for input")
     ratio, trial = trials.ratio("shrunk first", experiment=EXPERIMENT)
     if ratio.low >= 1:

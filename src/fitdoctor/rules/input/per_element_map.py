@@ -56,10 +56,10 @@ from fitdoctor.facts.provable.arithmetic import is_by_number
 from fitdoctor.facts.provable.functions import stands_for
 from fitdoctor.facts.provable.rows import row_size
 from fitdoctor.facts.provable.straight import is_straight
-from fitdoctor.facts.rewrites import best, gains
+from fitdoctor.facts.rewrites import best, felt, gains
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
-from fitdoctor.facts.trials import Trials
+from fitdoctor.facts.trials import Trials, rewrite
 from fitdoctor.model import Cost, Fix, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
@@ -136,7 +136,7 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     if batch is None or not any(name in _MAPS for name in names[batch:]):
         return Absent("no map comes before a batch")
     model.need("input")
-    if model.share("input").high <= model.noise:
+    if not felt(trials, model, rewrite(NAME)):
         return Clear("the step does not wait for input")
     found = gains(trials, model, NAME)
     if not found:

@@ -36,10 +36,11 @@ from fitdoctor import units
 from fitdoctor.edits import Chain
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
+from fitdoctor.facts.rewrites import felt
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel, stays
 from fitdoctor.facts.training import Training
-from fitdoctor.facts.trials import Trials
+from fitdoctor.facts.trials import Trials, rewrite
 from fitdoctor.model import Change, Cost, Fix, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
@@ -69,7 +70,7 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
     if training.epochs < 2:
         return Absent("there is one epoch: nothing is repeated")
     model.need("input")
-    if model.share("input").high <= model.noise:
+    if not felt(trials, model, rewrite(NAME)):
         return Clear("the step does not wait for input")
     # Where the data surely stays the same before where Python is only believed to repeat itself.
     ratio, trial = min(trials.rewritten(NAME), key=lambda each: each[1].detail.get("safety") != "same")

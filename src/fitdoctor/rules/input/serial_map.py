@@ -40,10 +40,10 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
-from fitdoctor.facts.rewrites import SERIAL, STARVED, best, gains, waits
+from fitdoctor.facts.rewrites import SERIAL, STARVED, best, felt, gains, waits
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
-from fitdoctor.facts.trials import Trials
+from fitdoctor.facts.trials import Trials, rewrite
 from fitdoctor.model import Cost, Fix, Safety, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
@@ -90,7 +90,7 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     if not serial:
         return Clear("TensorFlow makes every map of the pipeline parallel by itself")
     model.need("input")
-    if model.share("input").high <= model.noise:
+    if not felt(trials, model, rewrite(SERIAL)):
         return Clear("the step does not wait for input")
     found = gains(trials, model, SERIAL)
     if not found:

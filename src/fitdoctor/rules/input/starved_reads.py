@@ -43,10 +43,10 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
-from fitdoctor.facts.rewrites import SERIAL, STARVED, best, gains, waits
+from fitdoctor.facts.rewrites import SERIAL, STARVED, best, felt, gains, waits
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
-from fitdoctor.facts.trials import Trials
+from fitdoctor.facts.trials import Trials, rewrite
 from fitdoctor.model import Cost, Fix, Safety, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
@@ -62,7 +62,7 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     if pipeline.adapter != "tf.data" or pipeline.operators is None:
         return Absent(f"the input is {pipeline.adapter}, not tf.data")
     model.need("input")
-    if model.share("input").high <= model.noise:
+    if not felt(trials, model, rewrite(STARVED)):
         return Clear("the step does not wait for input")
     if _only_in_turns(pipeline, model):
         return Clear("reads would be in time if they were made while the step computes: missing-prefetch judges that")
