@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from fitdoctor.diagnosis import judge
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import resolve
-from fitdoctor.facts.epoch_costs import PATIENCE, EpochCosts, rarer
+from fitdoctor.facts.epoch_costs import PATIENCE, EpochCosts, may_stop, rarer
+from fitdoctor.facts.training import Training
 from fitdoctor.model import Interval, Passed
 from fitdoctor.rules import all_rules
 from tests.captures.build import Run
@@ -63,6 +64,22 @@ def test_what_is_proposed_is_shorter_even_at_worst(each: float, rest: float, epo
     assert saved > found.late_s == pytest.approx((found.every - own) * PATIENCE * rest)
     assert found.change.once.high == found.late_s
     assert 0 <= found.change.remaining.low <= found.change.remaining.mid <= found.change.remaining.high <= 1
+
+
+def test_where_nothing_stops_it_nothing_is_expected_to_be_late(tmp_path: Path) -> None:
+    each = Interval(0.9, 1.0, 1.1)
+    watched, fixed = (rarer("validation", each, 0.01, 1000, stops=stops) for stops in (True, False))
+    assert watched is not None
+    assert fixed is not None
+    assert watched.every == fixed.every
+    assert watched.change.once.mid == watched.late_s / 2 > fixed.change.once.mid == 0
+    assert watched.change.once.high == fixed.change.once.high, "a person may stop it all the same"
+
+
+@pytest.mark.parametrize(("callbacks", "stops"), [(["History", "ProgbarLogger"], False), (["EarlyStopping"], True)])
+def test_who_may_stop_a_training(tmp_path: Path, callbacks: list[str], stops: bool) -> None:
+    run = Run().fit(steps=20, epochs=5, epochs_planned=50, callbacks=callbacks)
+    assert may_stop(resolve(run.capture(tmp_path)).get(Training)) is stops
 
 
 def test_ten_ordinary_epochs_are_no_reason_to_validate_less() -> None:

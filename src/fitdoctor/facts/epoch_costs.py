@@ -14,6 +14,11 @@ from fitdoctor.model import Capture, Change, Gap, Interval
 
 PATIENCE = 3
 """So many looks at a training in a row must be without a gain before anybody stops it."""
+_NEVER_STOP = frozenset(
+    {"BackupAndRestore", "CSVLogger", "History", "LearningRateScheduler", "ModelCheckpoint", "ProgbarLogger",
+     "ReduceLROnPlateau", "RemoteMonitor", "SwapEMAWeights", "TensorBoard", "TerminateOnNaN"}
+)  # fmt: skip
+"""Keras's callbacks that do not end a training because of what they see at the end of an epoch."""
 _EVERY_EPOCH = ("validation", "epoch callbacks", "saving", "between epochs")
 
 
@@ -75,14 +80,27 @@ class Rarer:
     """What it costs at worst: the best epoch, or the end, is noticed so much later."""
 
 
+def may_stop(training: Training) -> bool:
+    """Tell whether a callback of a training may end it before its last epoch."""
+    return bool(set(training.info.get("callbacks") or ()) - _NEVER_STOP)
+
+
 def rarer(
-    part: str, each: Interval, rest_s: float, epochs: int, own: int = 1, part_s: float | None = None
+    part: str,
+    each: Interval,
+    rest_s: float,
+    epochs: int,
+    own: int = 1,
+    *,
+    part_s: float | None = None,
+    stops: bool = True,
 ) -> Rarer | None:
     """Return how often a part of every epoch should be paid so that the training is shorter even at worst.
 
     `each` is what it takes per epoch on average (of `part_s`, if the part holds more than that), `rest_s` what the rest
     of an epoch takes, `own` how often it is paid now.  Paid every k epochs, the training is judged every k epochs: a
     stop that waits for a few judgements comes at worst as many times k - own epochs late.  None where no k is worth it.
+    Where no callback `stops` it, only a person could: then that is the worst, and nothing of it is expected.
     """
     late_s = PATIENCE * rest_s
     best = math.sqrt(own * each.low * epochs / late_s) if late_s > 0 else float(epochs)
@@ -94,4 +112,4 @@ def rarer(
     late = (every - own) * late_s
     gone = each.scale((1 - own / every) / (part_s or each.mid)).clip(0.0, 1.0)
     remaining = Interval(1 - gone.high, 1 - gone.mid, 1 - gone.low)
-    return Rarer(every, own, Change(part, remaining, once=Interval(0.0, late / 2, late)), late)
+    return Rarer(every, own, Change(part, remaining, once=Interval(0.0, late / 2 if stops else 0.0, late)), late)

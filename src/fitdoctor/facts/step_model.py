@@ -107,9 +107,10 @@ class StepModel:
     def stays_of_call(self, ratio: Interval, seconds: float) -> Interval:
         """Return what stays of the work if a call that takes `seconds` of it, made alone, takes `ratio` of its time.
 
-        What the loop takes beyond that is Python around the call, or the call itself, slower there than alone.
+        What the loop takes beyond that is Python around the call, or the call itself, slower there than alone: where a
+        step runs op by op mostly the latter.
         """
-        return stays(ratio, seconds, self._work)
+        return stays(ratio, seconds, self._work, same=0.75)
 
     def stays_untraced(self) -> Interval:
         """Return what stays of the work where every step seen was compiled for, once none is.
@@ -203,13 +204,14 @@ def _passes_unseen(found: split.Split) -> bool:
     return found.hidden > 0.5 * min(found.parts["input"].mid + found.hidden, found.parts["compute"].mid)
 
 
-def stays(ratio: Interval, seconds: float, whole: float) -> Interval:
+def stays(ratio: Interval, seconds: float, whole: float, same: float = 0.5) -> Interval:
     """Return what stays of `whole` seconds in the run if what took `seconds` of them in the lab takes `ratio` of that.
 
-    The rest is something else, or the same thing, slower in the run than alone: at worst, at best, in the middle half.
+    The rest is something else, or the same thing, slower in the run than alone: at worst, at best, in the middle the
+    share `same` of it.
     """
     least = min(1.0, seconds / whole) if whole > 0 else 0.0
-    pairs = zip((1.0, (1 + least) / 2, least), (ratio.low, ratio.mid, ratio.high), strict=True)
+    pairs = zip((1.0, least + same * (1 - least), least), (ratio.low, ratio.mid, ratio.high), strict=True)
     return Interval(*(1 - share * (1 - each) for share, each in pairs)).clip(0.0, 1.0)
 
 

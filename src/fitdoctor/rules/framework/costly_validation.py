@@ -39,7 +39,7 @@ from fitdoctor import units
 from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import spots
-from fitdoctor.facts.epoch_costs import EpochCosts, rarer, rest_of_epoch
+from fitdoctor.facts.epoch_costs import EpochCosts, may_stop, rarer, rest_of_epoch
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -74,7 +74,7 @@ def measure(training: Training, costs: EpochCosts | None, model: StepModel) -> V
     if own == 1 and costs.validated < costs.seen:
         return Clear("the script says itself in which epochs it validates")
     each, rest = costs.validation, rest_of_epoch(model, training.epochs, "validation")
-    found = rarer("validation", each, rest, training.epochs, own)
+    found = rarer("validation", each, rest, training.epochs, own, stops=may_stop(training))
     one = units.duration(each.mid * own)
     if found is None:
         return Clear(

@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.edits import Arguments, Edit, Wrap
 from fitdoctor.facts import spots
-from fitdoctor.facts.epoch_costs import EpochCosts, rarer, rest_of_epoch
+from fitdoctor.facts.epoch_costs import EpochCosts, may_stop, rarer, rest_of_epoch
 from fitdoctor.facts.provable.functions import is_bound_once
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -89,7 +89,8 @@ def measure(training: Training, costs: EpochCosts | None, trials: Trials, model:
         return Clear(f"{told}, and in one long epoch just as long")
     # What the run spends beyond what the lab saw is something else: data that is prepared, memory that is given back.
     anew = statistics.median(trial.baseline_ns) / 1e9
-    found = rarer("between epochs", _fixed(costs.between, anew, ratio), rest, training.epochs, part_s=costs.between.mid)
+    fixed, stops = _fixed(costs.between, anew, ratio), may_stop(training)
+    found = rarer("between epochs", fixed, rest, training.epochs, part_s=costs.between.mid, stops=stops)
     passed = (
         f"the way to the next pass took {units.duration(anew)}, in one long epoch {units.percent_range(ratio)} of it"
     )
