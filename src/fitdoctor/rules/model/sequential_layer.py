@@ -21,7 +21,8 @@ shorter sequences.  Another layer is another model: whether it learns as well is
 ## When it is not worth it
 
 Where a layer is so wide that each position keeps the cores busy, nothing is lost by the order.  Where the step waits
-for its input, a lighter model only waits longer.
+for its input, a lighter model only waits longer.  Where the backend's own implementation of the very layer does most of
+it, that is the better answer (generic-rnn).
 
 ## Example
 
@@ -45,6 +46,7 @@ from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site, Trial
 from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 TRIAL = "all positions at once"
+KERNEL = "recurrent kernel"
 MOST = 0.5
 WORK = (3, 2, 1)
 """How many times the multiplications a layer in its place may need: at worst, in the middle, at best."""
@@ -76,6 +78,8 @@ def measure(
     if gain.mid <= 0:
         return Clear(f"made at once, the multiplications of {here.name} were measured to take about as long")
     change = Change("work", costs.stays(gain))
+    if _kernel_does(trials, model, model.with_change(change).saving()):
+        return Clear(f"the backend's own implementation of {here.name} does most of it: generic-rnn judges that")
     positions = trial.detail.get("positions")
     at_once = statistics.median(trial.changed_ns) / 1e9
     return [
@@ -98,6 +102,16 @@ def measure(
             },
         )
     ]
+
+
+def _kernel_does(trials: Trials, model: StepModel, saving: Interval) -> bool:
+    """Tell whether the same layer, as the backend wants it, saves most of what another layer would."""
+    try:
+        ratio, _ = trials.ratio(KERNEL)
+    except MissingEvidence:
+        return False
+    own = model.with_change(Change("work", ratio.clip(0.0, 1.0))).saving()
+    return ratio.high < 1 and own.mid >= MOST * saving.mid
 
 
 def _costliest(layers: Layers, names: list[str]) -> LayerCost:
