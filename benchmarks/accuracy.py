@@ -29,6 +29,8 @@ from fitdoctor.report import json as report_json
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
 KEPT = Path(__file__).resolve().parent.parent / "build" / "accuracy"
 """The captures, to look into where a prediction is wrong: fitdoctor diagnose build/accuracy/NAME.fitdoctor."""
+AGREE = 0.04
+"""Two pairs of runs that tell the same to within this are enough."""
 RAW = Path(__file__).resolve().parent.parent / "build" / "accuracy.json"
 
 
@@ -70,7 +72,7 @@ def timed(name: str, count: int) -> str:
     """Time a pair and write down what it gains; return what went wrong."""
     folder = pairs.CORPUS / name
     try:
-        slow, fast = pairs.measure(folder, count)
+        slow, fast = pairs.measure(folder, count, agree=AGREE)
     except pairs.BenchmarkError as error:
         return str(error).splitlines()[0]
     measure_gain.write_gain(folder / "truth.toml", measure_gain.measured(folder, slow, fast))
@@ -94,7 +96,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="NAME", nargs="+", help="only these pairs or healthy scripts; print the page")
     parser.add_argument("--recorded", action="store_true", help="time nothing: take the gains from truth.toml")
-    parser.add_argument("--pairs", type=int, default=5, help="how often slow and fast are timed (default: 5)")
+    parser.add_argument(
+        "--pairs", type=int, default=5, help="how often slow and fast are timed, until two agree (default: 5 at most)"
+    )
     parser.add_argument(
         "--again",
         action="store_true",

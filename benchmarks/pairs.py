@@ -154,14 +154,24 @@ def in_turns(pairs: int) -> Iterator[tuple[str, str]]:
 
 
 def measure(
-    folder: Path, pairs: int, run: Callable[[Path], float] = run_script, say: Callable[[str], None] = lambda line: None
+    folder: Path,
+    pairs: int,
+    run: Callable[[Path], float] = run_script,
+    say: Callable[[str], None] = lambda line: None,
+    agree: float = 0.0,
 ) -> tuple[list[float], list[float]]:
-    """Time slow.py and fast.py of a folder in turns; return the seconds of each."""
+    """Time slow.py and fast.py of a folder in turns; return the seconds of each.
+
+    Fewer pairs will do once the last two tell the same to within `agree`.
+    """
     times: dict[str, list[float]] = {"slow": [], "fast": []}
     for order in in_turns(pairs):
         for which in order:
             times[which].append(run(folder / f"{which}.py"))
         say(f"{folder.name}: slow {times['slow'][-1]:.2f} s, fast {times['fast'][-1]:.2f} s")
+        last = [slow / fast for slow, fast in zip(times["slow"][-2:], times["fast"][-2:], strict=True)]
+        if len(last) == 2 and max(last) < (1 + agree) * min(last):
+            break
     return times["slow"], times["fast"]
 
 

@@ -103,6 +103,12 @@ def test_slow_and_fast_run_in_turns() -> None:
     assert pairs.ratio(slow, fast) == Interval.exact(3.0)
 
 
+def test_two_pairs_that_agree_are_enough() -> None:
+    seconds = iter([6.0, 2.0, 2.0, 7.0, 7.1, 2.0, 2.0, 6.0])
+    slow, fast = pairs.measure(Path("anywhere"), 5, lambda script: next(seconds), agree=0.04)
+    assert (slow, fast) == ([6.0, 7.0, 7.1], [2.0, 2.0, 2.0])
+
+
 def test_a_ratio_is_of_pairs() -> None:
     """A machine that gets twice as slow halfway changes no ratio."""
     found = pairs.ratio([4, 4, 8, 8, 8], [2, 2, 4, 4, 4])
