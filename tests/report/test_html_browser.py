@@ -88,6 +88,8 @@ def test_every_section_is_there_and_fits(show: Open, full_page: str, width: int,
         assert section.locator("h2").is_visible()
     assert page.locator("main > section").count() == 11
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    table = page.locator("#ceiling .scroll")
+    assert table.evaluate("each => each.scrollWidth <= each.clientWidth"), "the way to the ceiling is not cut"
     assert page.locator(".charts .uplot").count() == 6
     light = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 252)"
     assert light == (scheme == "light")
