@@ -218,3 +218,18 @@ def test_data_that_was_seen_to_end_needs_not_say() -> None:
     assert asked(epochs_of_batches, 11, per_pass=8) == 40
     assert asked(endless, 11, per_pass=8) is None
     assert asked(while_loop, 11, per_pass=8) is None
+
+
+def test_the_step_that_opened_the_loop_is_not_counted() -> None:
+    """A loop is recognised by its first step: after the first one of an epoch as many are counted as were before it."""
+
+    class Opened(Watched):
+        def step(self, *_: Any) -> None:
+            self.steps += 1
+            if self.steps == self.after:
+                raise Stop(planned(sys._getframe(1), self.steps - 1))
+
+    for after in (2, 8, 9, 40):
+        with pytest.raises(Stop) as stopped:
+            epochs_of_data(Opened(after))
+        assert stopped.value.found == 40

@@ -81,8 +81,8 @@ def _steps(nest: list[Turns], steps: int) -> int | None:
     if inner.at is not None:
         # The step that runs is done: a loop that trains every few turns only, or several times in each, says so here.
         return max(steps, round(whole * steps / (before + inner.at + 1)))
-    # One step a turn, or the loop is not what it seems.
-    return whole if before < steps <= before + inner.of else None
+    # One step a turn, or the loop is not what it seems; the step by which it was recognised is not counted.
+    return whole if before <= steps <= before + inner.of else None
 
 
 def turns(loop: Loop, frame: types.FrameType) -> Turns:
