@@ -220,7 +220,8 @@ def test_data_that_was_seen_to_end_needs_not_say() -> None:
     assert asked(while_loop, 11, per_pass=8) is None
 
 
-def test_the_step_that_opened_the_loop_is_not_counted() -> None:
+@pytest.mark.parametrize("after", [2, 8, 9, 40])
+def test_the_step_that_opened_the_loop_is_not_counted(after: int) -> None:
     """A loop is recognised by its first step: after the first one of an epoch as many are counted as were before it."""
 
     class Opened(Watched):
@@ -229,7 +230,6 @@ def test_the_step_that_opened_the_loop_is_not_counted() -> None:
             if self.steps == self.after:
                 raise Stop(planned(sys._getframe(1), self.steps - 1))
 
-    for after in (2, 8, 9, 40):
-        with pytest.raises(Stop) as stopped:
-            epochs_of_data(Opened(after))
-        assert stopped.value.found == 40
+    with pytest.raises(Stop) as stopped:
+        epochs_of_data(Opened(after))
+    assert stopped.value.found == 40
