@@ -22,6 +22,8 @@ def started(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Po
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **(env or {})},
+        # Whoever runs the tests in the background has it ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -156,7 +156,7 @@ class ChunkProbe:
         reads.ns += took
         reads.used += used
         reads.touched += count * layout.chunk_bytes
-        if layout.cache >= layout.all_bytes:
+        if layout.cache > layout.all_bytes:
             # Every chunk is unpacked once, and stays.
             reads.touched = min(reads.touched, layout.all_bytes)
         reads.recent.append((layout, selection))

@@ -31,6 +31,8 @@ WORTH = 0.97
 """A change must take less than this share of the time, at the slow end of its interval."""
 MOST_ROUNDS = 5
 FILL_SECONDS = 5.0
+MUCH = 0.5
+"""A change after which a batch takes less than this share of the time."""
 RESERVE_SECONDS = 8.0
 """What comparing one change and timing another takes."""
 TURNS_SECONDS = 3.0
@@ -83,7 +85,8 @@ def optimize_dataset(dataset: Any, *, unsafe: bool, budget: float, cache_dir: st
 def _round(dataset: Any, seen: Seen, work: _Work, unsafe: bool, deadline: float) -> Candidate | None:
     """Return the fastest change that is equal, if there is one."""
     faster: list[tuple[Interval, Candidate]] = []
-    for candidate in found(dataset, seen):
+    # A cache has to be filled to be timed: what is changed without one is tried first.
+    for candidate in sorted(found(dataset, seen), key=lambda each: isinstance(each, Candidate) and bool(each.sample)):
         if isinstance(candidate, Refusal):
             if all(candidate.rule != each.rule for each in work.kept):
                 work.drop(candidate.rule, candidate.reason)
@@ -99,9 +102,12 @@ def _round(dataset: Any, seen: Seen, work: _Work, unsafe: bool, deadline: float)
                 faster.append((ratio, candidate))
             elif ratio is not None:
                 work.drop(_name(candidate), f"not faster: a batch takes {units.percent_range(ratio)} of the time")
-    late = time.monotonic() > deadline - RESERVE_SECONDS
-    # A cache comes last, where there is time: until it is full, data comes as fast as what lies below it.
-    for ratio, candidate in sorted(faster, key=lambda each: (each[1].sample is not None and not late, each[0].mid)):
+    # A cache comes last, where there is time or much to gain without: until it is full, data comes as fast as what lies
+    # below it.
+    last = time.monotonic() < deadline - RESERVE_SECONDS or any(
+        ratio.mid < MUCH and candidate.sample is None for ratio, candidate in faster
+    )
+    for ratio, candidate in sorted(faster, key=lambda each: (each[1].sample is not None and last, each[0].mid)):
         verdict = _checked(dataset, candidate, unsafe, seen.cache_dir)
         if verdict and not verdict.whole and _endless(candidate):
             work.drop(_name(candidate), "how many elements there are, and so how much memory they take, is not known")
