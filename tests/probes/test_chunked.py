@@ -128,7 +128,7 @@ def test_rows_in_order_need_each_chunk_once(tmp_path: Path) -> None:
 
 
 def test_a_cache_that_holds_all_chunks_unpacks_each_once(tmp_path: Path) -> None:
-    dataset = hdf5(tmp_path, cache=DATA.nbytes)
+    dataset = hdf5(tmp_path, cache=DATA.nbytes + 1)
     rows = np.random.default_rng(0).permutation(200)
     with Watched() as watched:
         for row in rows:
@@ -136,6 +136,15 @@ def test_a_cache_that_holds_all_chunks_unpacks_each_once(tmp_path: Path) -> None
         found = watched.info()["chunked"]
     assert found["touched"] == found["used"] == found["all_bytes"] == DATA.nbytes
     assert found["chunks"] == 10
+
+
+def test_chunks_that_just_fill_the_cache_do_not_stay_in_it(tmp_path: Path) -> None:
+    dataset = hdf5(tmp_path, cache=DATA.nbytes)
+    with Watched() as watched:
+        for row in np.random.default_rng(0).permutation(200):
+            dataset[int(row)]
+        found = watched.info()["chunked"]
+    assert found["touched"] > found["all_bytes"]
 
 
 def test_files_without_chunks_and_reads_outside_of_a_training_are_no_matter(tmp_path: Path) -> None:
