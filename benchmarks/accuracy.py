@@ -24,6 +24,7 @@ import pairs
 from accuracy_page import Diagnosis, Found, Healthy, Row
 from fitdoctor import pipeline
 from fitdoctor.capture import store
+from fitdoctor.model import Capture
 from fitdoctor.report import json as report_json
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
@@ -64,8 +65,21 @@ def judged(capture: Path) -> tuple[Diagnosis, dict[str, Any]]:
     data = json.loads(report_json.dumps(pipeline.diagnose_file(capture)))
     lab = store.read_meta(capture).get("lab_time") or {}
     spent = lab["spent_s"] / lab["given_s"] if lab.get("given_s", 0) > 0 else None
-    scale = accuracy_page.of_training(data["run"])
+    scale = accuracy_page.of_training(data["run"], compiled_before(store.read(capture)))
     return Diagnosis(tuple(Found.read(each, scale) for each in data["findings"]), lab_spent=spent), data["run"]
+
+
+def compiled_before(capture: Capture) -> float:
+    """Return the seconds of compiling before the first training begins: JAX compiles what makes a model's weights."""
+    begins = min((call.start_ns for call in capture.calls if call.kind in ("fit", "loop")), default=0)
+    total = until = 0
+    for each in sorted(capture.compiles, key=lambda each: each.start_ns):
+        if each.start_ns < begins:
+            # One traces, lowers and compiles inside another.
+            end = min(begins, each.start_ns + each.duration_ns)
+            total += max(0, end - max(until, each.start_ns))
+            until = max(until, end)
+    return total / 1e9
 
 
 def timed(name: str, count: int) -> str:

@@ -225,6 +225,7 @@ def test_the_summary_counts_what_was_wrong_and_what_was_not_answered() -> None:
     assert counted.right_line == (2, 3)
     assert counted.inside == (2, 3)
     assert counted.median_error == pytest.approx(0.1)
+    assert counted.median_points == pytest.approx(0.05)
     assert counted.false_alarms == (1, 2)
     assert counted.unanswered == 2
 

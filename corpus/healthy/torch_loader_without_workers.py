@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
@@ -43,6 +44,10 @@ def make_model():
 
 def main():
     keras.utils.set_random_seed(1)
+    # Measured to be twice as fast on processors that have it, and slower on others.
+    cpu = Path("/proc/cpuinfo")
+    if cpu.exists() and "avx512_bf16" in cpu.read_text():
+        keras.config.set_dtype_policy("mixed_bfloat16")
     pictures, counts = make_dots()
     dataset = torch.utils.data.TensorDataset(torch.from_numpy(pictures), torch.from_numpy(counts))
     loader = torch.utils.data.DataLoader(dataset, batch_size=48, shuffle=True, num_workers=0)

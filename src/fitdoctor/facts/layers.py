@@ -7,6 +7,7 @@ take together is compared with the step on one batch: where they take more, each
 from __future__ import annotations
 
 import ast
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -203,6 +204,15 @@ def saved(trial: Trial) -> Interval:
     """Return by how many seconds what was tried is faster, each time compared with its neighbour."""
     pairs = zip(trial.baseline_ns, trial.changed_ns, strict=False)
     return rows.median([before - after for before, after in pairs]).scale(1e-9)
+
+
+def as_in_the_step(seconds: Interval, here: LayerCost, trial: Trial) -> Interval:
+    """Return seconds of a layer's own trial as they were when the layer took turns with the step.
+
+    The machine may have been faster or slower by then: what the layer itself took both times tells.
+    """
+    alone = statistics.median(trial.baseline_ns) / 1e9 * here.count
+    return seconds if here.seconds is None or alone <= 0 else seconds.scale(here.seconds.mid / alone)
 
 
 def added(intervals: Sequence[Interval]) -> Interval:

@@ -136,8 +136,16 @@ def _block_sums(table: Floats, length: int) -> Floats:
 
 
 def paired(before: Sequence[float], after: Sequence[float]) -> Interval:
-    """Return `after` over `before`, each block compared with its neighbour: what else happens hits both alike."""
-    return median([late / max(early, 1e-9) for early, late in zip(before, after, strict=False)])
+    """Return `after` over `before`, each block compared with its neighbour: what else happens hits both alike.
+
+    Two comparisons hold the truth between them every other time: their distance is added on both sides.
+    """
+    ratios = [late / max(early, 1e-9) for early, late in zip(before, after, strict=False)]
+    found = median(ratios)
+    if len(ratios) != 2:
+        return found
+    apart = max(ratios) - min(ratios)
+    return Interval(max(0.0, found.low - apart), found.mid, found.high + apart)
 
 
 def median(values: Sequence[float] | Any) -> Interval:

@@ -74,6 +74,8 @@ class Offer:
     overlaps: bool = False
     """Its gain shows only beside a step: there is no trial of it alone."""
     end: Callable[[], None] | None = None
+    unless: str = ""
+    """A cause that it would remove as well: where that is most of the work, what it gives is not its own."""
 
 
 AS_IS = Variant()

@@ -104,11 +104,11 @@ class Pictures:
         fitting = {value: (parts, _of_rank(value, make)) for value, (parts, make) in instead.items()}
         return replaced(self.dataset, place, in_place_of(last, self.chain[0]._input_dataset, self.function, fitting))
 
-    def offer(self, trial: str, rule: str, instead: Instead) -> Iterator[Offer]:
+    def offer(self, trial: str, rule: str, instead: Instead, unless: str = "") -> Iterator[Offer]:
         """Yield the pipeline with some of it replaced, to rehearse the training on; nothing if it cannot be built."""
         with contextlib.suppress(CannotRun, TypeError, ValueError):
             made = self.rewritten(instead)
-            yield Offer(trial, rule, lambda whole: {"x": made})
+            yield Offer(trial, rule, lambda whole: {"x": made}, unless=unless)
 
     def detail(self, where: Site | None) -> dict[str, Any]:
         """Return what a trial says of them: counts of pixels, never pixels."""

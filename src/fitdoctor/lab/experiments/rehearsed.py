@@ -13,6 +13,8 @@ NAME = "the training on changed data"
 AFTER_OFFERS = True
 MOST = 3
 """Changes that are rehearsed."""
+MOSTLY = 0.6
+"""A change that leaves less than this of the time removes most of the work."""
 
 
 def worth(seen: Seen) -> float:
@@ -43,7 +45,8 @@ def best(job: Job) -> list[Offer]:
         ratio = job.results.get(offer.name, 0.0 if offer.overlaps else 1.0)
         if ratio < min(FASTER, kinds.get(offer.kind, (FASTER, offer))[0]):
             kinds[offer.kind] = ratio, offer
-    return [offer for _, offer in sorted(kinds.values(), key=lambda each: each[0])][:MOST]
+    ranked = sorted(kinds.values(), key=lambda each: each[0])
+    return [offer for _, offer in ranked if kinds.get(offer.unless, (1.0, offer))[0] >= MOSTLY][:MOST]
 
 
 def _end(rehearsals: list[Rehearsal], offer: Offer) -> Any:

@@ -17,7 +17,7 @@ from fitdoctor.rewrites.graphs import Instead
 
 NAME = "pictures decoded smaller"
 SMALLER, BEFOREHAND = "decoded smaller", "shrunk beforehand"
-RULE = "oversized-decode"
+RULE, LATE = "oversized-decode", "late-shrink"
 TRAINS = False
 OFFERS = True
 RATIOS = (8, 4, 2)
@@ -52,8 +52,9 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         job.offers += found.offer(SMALLER, RULE, _decoded_by(found, other))
         yield Comparison(SMALLER, changed.block, baseline.block, told, block_seconds=BLOCK_SECONDS)
     before = _beforehand(found, size, png=formats == {PNG})
-    job.offers += found.offer(BEFOREHAND, f"{RULE}, offline", before)
-    puller = found.puller([found.shrink.output()], before)
+    # What is done to pictures before they are shrunk is done to small ones then: that gain is late-shrink's.
+    job.offers += found.offer(BEFOREHAND, f"{RULE}, offline", _decoded_by(found, before), unless=LATE)
+    puller = found.puller([found.shrink.output()], _shrunk_from(found, before, size))
     yield Comparison(BEFOREHAND, puller.block, baseline.block, detail, block_seconds=BLOCK_SECONDS)
 
 
@@ -123,8 +124,8 @@ def _difference(found: Pictures, one: Instead, other: Instead) -> float:
     return float(np.mean([np.abs(np.subtract(a, b, dtype=np.float64)).mean() for (a,), (b,) in pairs]) / 255)
 
 
-def _beforehand(found: Pictures, size: tuple[int, int], *, png: bool) -> Instead:
-    """Read pictures from files that were shrunk before; reading the large ones still counts."""
+def _beforehand(found: Pictures, size: tuple[int, int], *, png: bool) -> Callable[[Any], Any]:
+    """Return what decodes files that were shrunk before; reading the large ones still counts."""
     tf = sys.modules["tensorflow"]
     small = []
     for (contents,) in found.values([found.contents]):
@@ -132,11 +133,6 @@ def _beforehand(found: Pictures, size: tuple[int, int], *, png: bool) -> Instead
         shrunk = tf.image.resize(picture, size, "area") if found.resized else pictures.cropped(picture, size)
         shrunk = tf.cast(tf.clip_by_value(tf.round(tf.cast(shrunk, tf.float32)), 0, 255), tf.uint8)
         small.append((tf.io.encode_png(shrunk) if png else tf.io.encode_jpeg(shrunk, quality=_QUALITY)).numpy())
-    output, files = found.shrink.output(), tf.constant(small)
-
-    def read(contents: Any) -> Any:
-        # Which of the small files it is does not matter; that the large one was read does.
-        picture = _decoded(found, files[tf.strings.length(contents) % len(small)])
-        return pictures.resized(picture, size, found.shrink) if found.resized else picture
-
-    return {output: ((found.contents,), read)}
+    files = tf.constant(small)
+    # Which of the small files it is does not matter; that the large one was read does.
+    return lambda contents: _decoded(found, files[tf.strings.length(contents) % len(small)])

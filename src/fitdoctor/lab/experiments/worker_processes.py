@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import Comparison, Seen
-from fitdoctor.lab.job import Job
+from fitdoctor.lab.job import Job, Offer
 from fitdoctor.lab.loading import pull
 from fitdoctor.rewrites.loader_copies import is_pydataset
 from fitdoctor.rewrites.processes import in_processes
@@ -18,6 +18,7 @@ from fitdoctor.rewrites.randomness import unchanged
 
 NAME = "worker processes"
 TRAINS = False
+OFFERS = True
 TRY_SECONDS = 15.0
 """A forked process can block on a lock that nobody gives back: after so long without a batch it is ended."""
 WAITS = 0.5
@@ -46,8 +47,14 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         # On this thread, where nobody else waits: one that blocks is a gap, nothing more.
         crew.make(0, 0)
         detail = {"unit": "ns per batch", "processes": count, "own": max(1, int(data.workers)), "start_s": crew.start_s}
+        # They end with the comparison, and start again when the rehearsal asks them.
+        job.offers.append(Offer(f"processes={count}", "gil-bound-workers", _given(dataset), end=crew.stop))
         changed, as_is = functools.partial(pull, job, dataset), functools.partial(pull, job)
         yield Comparison(f"processes={count}", changed, as_is, detail, late=functools.partial(_ended, crew))
+
+
+def _given(dataset: Any) -> Callable[[bool], dict[str, Any]]:
+    return lambda whole: {"x": dataset}
 
 
 def making(data: Any) -> tuple[float, float]:

@@ -42,7 +42,7 @@ from typing import Any
 
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts.layers import EXPERIMENT, LayerCost, Layers, measured, outline
+from fitdoctor.facts.layers import EXPERIMENT, LayerCost, Layers, as_in_the_step, measured, outline
 from fitdoctor.facts.layers import TRIAL as LAYERS
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -192,9 +192,8 @@ def _judged(
     low, mid, high = ((host - passes * one_pass) * here.count for passes in PASSES)
     if mid <= 0:
         return None
-    gain = Interval(low, mid, high)
-    change = Change("work", costs.stays(gain))
-    whole = costs.share(Interval.exact(alone * here.count))
+    change = Change("work", costs.stays(as_in_the_step(Interval(low, mid, high), here, trial)))
+    whole = costs.share(as_in_the_step(Interval.exact(alone * here.count), here, trial))
     return Cost(
         saving=model.with_change(change).saving(),
         because=(

@@ -88,7 +88,8 @@ def _padding(again: Again, model: StepModel) -> Interval | None:
     with_one = computing * (max(lengths) - min(lengths)) / 2 / (sum(lengths) / len(lengths))
     # More lengths, less padding and more programs to compile.
     buckets = min(max(1.0, math.sqrt(with_one / again.each_s)), float(again.count))
-    padding, compiling = with_one / buckets, buckets * again.each_s
+    # One of the programs is the first, which is compiled in any case.
+    padding, compiling = with_one / buckets, (buckets - 1) * again.each_s
     return Interval(compiling, padding + compiling, 2 * padding + compiling)
 
 

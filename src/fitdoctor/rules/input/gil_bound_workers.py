@@ -10,8 +10,9 @@ with more of them, and they take the GIL from the training thread besides.
 The dataset has worker threads, and the step was measured to wait for input, or to take longer beside the threads than
 the lab measured it on a batch that is there: then they kept the GIL from it.  The lab made a batch alone and compared
 the CPU time of its thread with the clock; where it computes, it pulled batches from the same dataset with worker
-processes, in turns with its own threads.  A process that gives no batch within seconds is ended, and the rule says
-`unknown`.
+processes, in turns with its own threads.  Where there was time it also trained on such batches, in turns with the
+training as it is; then that is what is believed.  A process that gives no batch within seconds is ended, and the rule
+says `unknown`.
 
 Workers bring batches sooner but need as many CPU seconds for each, and so does the step: what the cores have left
 limits the predicted gain.  Keras starts its processes anew in every epoch; that was timed, and is counted.
@@ -46,6 +47,7 @@ from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import spots
 from fitdoctor.facts.loader import WAITS, Loader
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.source_datasets import keras_datasets, makes_batches
 from fitdoctor.facts.source_loops import calculates, loops_in
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
@@ -100,7 +102,8 @@ def measure(training: Training, loader: Loader, trials: Trials, model: StepModel
         return Clear(
             f"with {count} processes a batch took {units.percent_range(ratio)} of the time: they are not faster"
         )
-    change = (_freed if contended else processes)(loader, model, ratio, trial, training.epochs)
+    modelled = (_freed if contended else processes)(loader, model, ratio, trial, training.epochs)
+    change = believed(trials, trial.name, modelled)
     share = loader.computes
     return [
         Cost(

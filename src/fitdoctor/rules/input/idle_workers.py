@@ -184,7 +184,12 @@ def _processes(training: Training, loader: Loader, trials: Trials, model: StepMo
     except MissingEvidence:
         return []
     return [
-        _Way(count, True, ratio, gil_bound_workers.processes(loader, model, ratio, trial, training.epochs))
+        _Way(
+            count,
+            True,
+            ratio,
+            believed(trials, trial.name, gil_bound_workers.processes(loader, model, ratio, trial, training.epochs)),
+        )
         for count, (ratio, trial) in found.items()
         if ratio.high < 1
     ]

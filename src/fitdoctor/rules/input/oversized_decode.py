@@ -58,7 +58,9 @@ from fitdoctor.model import Cost, Fix, Gap, Interval, Site, Trial
 from fitdoctor.rules import Absent, Clear, Verdict
 
 EXPERIMENT = "pictures decoded smaller"
-SMALLER, BEFOREHAND = "decoded smaller", "shrunk beforehand"
+SMALLER, BEFOREHAND, LATE = "decoded smaller", "shrunk beforehand", "shrunk first"
+MOSTLY = 0.6
+"""Pictures that take less than this of the time when they are shrunk first cost mostly what is done to them before."""
 _DECODES = ("decode_jpeg", "decode_image", "decode_png", "image_dataset_from_directory")
 _IN_PYTHON = ("PIL.Image.open", "cv2.imread", "cv2.imdecode", "keras.utils.load_img", "imageio.imread")
 
@@ -99,7 +101,9 @@ def measure(
 def _way(ratio: Interval, trial: Trial, training: Training, trials: Trials, model: StepModel) -> Cost:
     """Return what one way to decode less would save."""
     share = share_of_loader(trial, model)
-    change = believed(trials, trial.name, shorter_input(ratio, share))
+    change = shorter_input(ratio, share)
+    if trial.name != BEFOREHAND or not _mostly_late(trials):
+        change = believed(trials, trial.name, change)
     if trial.name == BEFOREHAND:
         change = replace(change, once=_offline(trial, training))
     decoded, kept = (float(trial.detail.get(name) or 0) for name in ("decoded_pixels", "shrunk_pixels"))
@@ -122,6 +126,14 @@ def _way(ratio: Interval, trial: Trial, training: Training, trials: Trials, mode
             "share_of_loader": share,
         },
     )
+
+
+def _mostly_late(trials: Trials) -> bool:
+    """Tell whether most of the work is what late-shrink judges: on smaller files it would be gone as well."""
+    try:
+        return trials.ratio(LATE)[0].mid < MOSTLY
+    except MissingEvidence:
+        return False
 
 
 def _offline(trial: Trial, training: Training) -> Interval:

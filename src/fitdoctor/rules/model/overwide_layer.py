@@ -35,7 +35,7 @@ from collections.abc import Iterator
 
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts.layers import Layers, instead, line_of, measured, outline, saved
+from fitdoctor.facts.layers import Layers, as_in_the_step, instead, line_of, measured, outline, saved
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -80,7 +80,7 @@ def measure(
     gain = saved(trial).scale(here.count)
     if gain.mid <= 0:
         return Clear(f"with {other:,} filters {name} was measured to take just as long")
-    change = Change("work", costs.stays(gain))
+    change = Change("work", costs.stays(as_in_the_step(gain, here, trial)))
     return [
         Cost(
             saving=model.with_change(change).saving(),

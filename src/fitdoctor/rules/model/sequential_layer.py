@@ -37,7 +37,7 @@ from collections.abc import Iterator
 
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts.layers import LayerCost, Layers, instead, line_of, measured, outline
+from fitdoctor.facts.layers import LayerCost, Layers, as_in_the_step, instead, line_of, measured, outline
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -77,7 +77,7 @@ def measure(
     gain = _gain(trial).scale(here.count)
     if gain.mid <= 0:
         return Clear(f"made at once, the multiplications of {here.name} were measured to take about as long")
-    change = Change("work", costs.stays(gain))
+    change = Change("work", costs.stays(as_in_the_step(gain, here, trial)))
     if _kernel_does(trials, model, model.with_change(change).saving()):
         return Clear(f"the backend's own implementation of {here.name} does most of it: generic-rnn judges that")
     positions = trial.detail.get("positions")
