@@ -68,14 +68,18 @@ class World:
             yield bench.Comparison(name, changed, baseline, pointless=lambda: pointless)
 
         told = {} if trains else {"TRAINS": False}
-        self.modules.append(SimpleNamespace(NAME=name, worth=lambda seen: worth, comparisons=comparisons, **told))
+        self.modules.append(
+            SimpleNamespace(
+                NAME=name, worth=lambda seen: worth, comparisons=comparisons, __name__=f"lab.{name}", **told
+            )
+        )
 
-    def run(self, seconds: float, model: Any = None) -> Recorder:
+    def run(self, seconds: float, model: Any = None, sooner: tuple[str, ...] = ()) -> Recorder:
         recorder = Recorder(Nowhere(), 0)
         recorder.account.totals[STEADY], recorder.account.totals[RUN] = 10**9, 9 * 10**8
         call = ActiveCall(1, "fit", None, None, 0)
         call.steady = 100
-        bench.run(recorder, call, model, ((), {}), seconds, lambda text: None)
+        bench.run(recorder, call, model, ((), {}), seconds, lambda text: None, sooner)
         return recorder
 
 
@@ -100,6 +104,14 @@ def test_what_could_change_the_answer_most_comes_first(world: World) -> None:
     world.experiment("pointless", 0.0)
     world.run(60)
     assert list(dict.fromkeys(world.order)) == ["large", "small"]
+
+
+def test_what_was_asked_for_comes_sooner_and_has_half_of_the_time(world: World) -> None:
+    world.experiment("large", 100.0, takes=1.0)
+    world.experiment("asked", 0.01, values=iter([3.0, 9.0] * 50), takes=1.0)
+    recorder = world.run(40, sooner=("asked",))
+    assert list(dict.fromkeys(world.order)) == ["asked", "large"]
+    assert 5 <= len(trials(recorder)["asked"]) <= 12
 
 
 def test_a_ratio_that_is_known_is_not_measured_again(world: World) -> None:

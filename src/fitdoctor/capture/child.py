@@ -7,7 +7,7 @@ import functools
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class Boot:
     scratch: str | None
     script: str
     lab: bool = True
+    sooner: list[str] = field(default_factory=list)
     aligned: bool = False
     settings: dict[str, Any] | None = None
 
@@ -65,8 +66,8 @@ def start_child(text: str, experiments: Experiments | None, turn: Turn | None = 
     _hook_exit(session)
     if boot.scratch is not None:
         _redirect(session, Path(boot.scratch))
-    if boot.lab and not boot.whole:
-        session.experiments = experiments
+    if boot.lab and not boot.whole and experiments is not None:
+        session.experiments = functools.partial(experiments, sooner=tuple(boot.sooner)) if boot.sooner else experiments
     session.start()
     if boot.settings is not None and turn is not None:
         # After the probes: what they see of a call is what the training gets.

@@ -52,6 +52,8 @@ class Options:
     redact: bool = False
     quiet: bool = False
     lab: bool = True
+    sooner: tuple[str, ...] = ()
+    """Experiments (modules of `lab.experiments`) that the question is about: made before others, with half the time."""
     backend: str | None = None
     """Which backend the environment asks Keras for; None: as it is.  A script may choose one itself all the same."""
     silent: bool = False
@@ -156,6 +158,7 @@ def _run(
         scratch=str(scratch) if scratch else None,
         script=target,
         lab=options.lab,
+        sooner=list(options.sooner),
         aligned=options.aligned,
         settings=None if options.settings is None else dict(options.settings),
     )

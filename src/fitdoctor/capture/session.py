@@ -38,7 +38,8 @@ from fitdoctor.probes.stack import StackProbe
 from fitdoctor.probes.steps import Tracker
 from fitdoctor.probes.strategies import StrategyProbe
 
-Experiments = Callable[[Recorder, ActiveCall, Any, Any, float, Callable[[str], None]], None]
+Experiments = Callable[..., None]
+"""Given the recorder, the call, its model and arguments, the seconds there are, and whom to tell: `lab.bench.run`."""
 
 _current: Session | None = None
 

@@ -147,6 +147,8 @@ def observe(args: argparse.Namespace, launcher: Any = None, *, command: str = "r
     output.check_writable(args.json)
     output.check_writable(getattr(args, "html", None))
     limits: dict[str, Any] = {} if args.budget is None else {"budget": args.budget}
+    if command == "input":
+        limits["sooner"] = ("prefixes",)
     if getattr(args, "with_fixes", False):
         limits["overlay"] = _fixes_of(args.rest)
     options = launcher.Options(

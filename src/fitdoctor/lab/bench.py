@@ -35,6 +35,8 @@ TIGHT = 0.02
 FEWEST_PAIRS, MOST_PAIRS = 3, 12
 MOST_SHARE = 0.6
 """Of the time left, the most that an experiment may take beyond its share to be complete: others wait too."""
+ASKED_SHARE = 0.5
+"""Of the time left, what an experiment may take that was asked for."""
 LEAST_SECONDS = 1.0
 """With less time than this left, no experiment is begun."""
 FELT = 0.01
@@ -76,18 +78,32 @@ class Comparison:
     """About how long a block takes; None: as long as one of training."""
 
 
-def run(recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]) -> None:
+def run(
+    recorder: Recorder,
+    call: Any,
+    model: Any,
+    arguments: Any,
+    seconds: float,
+    tell: Callable[[str], None],
+    sooner: tuple[str, ...] = (),
+) -> None:
     """Run the experiments that could change the diagnosis of this run, within `seconds`.
 
-    What frameworks warn of in them is not the user's doing.
+    `sooner` are the names of those that were asked for.  What frameworks warn of in them is not the user's doing.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _run(recorder, call, model, arguments, seconds, tell)
+        _run(recorder, call, model, arguments, seconds, tell, sooner)
 
 
 def _run(
-    recorder: Recorder, call: Any, model: Any, arguments: Any, seconds: float, tell: Callable[[str], None]
+    recorder: Recorder,
+    call: Any,
+    model: Any,
+    arguments: Any,
+    seconds: float,
+    tell: Callable[[str], None],
+    sooner: tuple[str, ...],
 ) -> None:
     if call.kind == "loop":
         _run_loop(recorder, call, arguments, seconds, tell)
@@ -108,7 +124,7 @@ def _run(
     job = Job(model, str(call.info.get("backend")), *arguments, step_ns=seen.step_ns)
     job.restore = snapshot.restore
     done: list[Any] = []
-    while todo := _worthwhile(every, seen, done):
+    while todo := _worthwhile(every, seen, done, sooner):
         left = deadline - time.monotonic()
         if left < LEAST_SECONDS:
             _not_run(recorder, todo, "the budget was used up before it", "give it more time with --budget")
@@ -116,7 +132,7 @@ def _run(
         module = todo[0]
         tell(f"experiment {len(done) + 1} of {len(done) + len(todo)}: {module.NAME}")
         try:
-            share = _share(todo, seen)
+            share = ASKED_SHARE if _name(module) in sooner else _share(todo, seen)
             now = time.monotonic()
             _one(recorder, call, job, seen, module, now + left * share, now + left * max(share, MOST_SHARE))
         finally:
@@ -126,11 +142,19 @@ def _run(
             seen = module.learned(job, seen)
 
 
-def _worthwhile(every: Iterable[Any], seen: Seen, done: list[Any]) -> list[Any]:
-    """Return what could change the answer, as much as is known now: what could change most first."""
+def _worthwhile(every: Iterable[Any], seen: Seen, done: list[Any], sooner: tuple[str, ...] = ()) -> list[Any]:
+    """Return what could change the answer, as much as is known now: what was asked for or could change most first."""
     found = [module for module in every if module not in done and module.worth(seen) > 0]
-    found.sort(key=lambda module: (not getattr(module, "FIRST", False), -module.worth(seen)))
+
+    def place(module: Any) -> tuple[bool, bool, float]:
+        return not getattr(module, "FIRST", False), _name(module) not in sooner, -module.worth(seen)
+
+    found.sort(key=place)
     return _in_order(found, offered=any(getattr(module, "OFFERS", False) for module in done))
+
+
+def _name(module: Any) -> str:
+    return str(getattr(module, "__name__", "")).rpartition(".")[2]
 
 
 def _in_order(todo: list[Any], *, offered: bool) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from fitdoctor.rewrites.pulling import LEAD_SECONDS, Puller, pace
 NAME = "rewritten pipelines"
 TRAINS = False
 OFFERS = True
+LONGER = "give it more time with --budget"
 SECONDS = 1.0
 """How long a rewrite is compared with the original."""
 WORK = frozenset({"Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Filter"})
@@ -45,6 +47,9 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison | Gap]:
     refused: dict[str, str] = {}
     tried: set[str] = set()
     for each in candidates.found(dataset, known):
+        if time.monotonic() > job.until:
+            yield Gap(f"experiment: {NAME}", "the budget was used up before all were compared", LONGER)
+            break
         if isinstance(each, Refusal):
             refused.setdefault(each.rule, each.reason)
         elif each.hides:
