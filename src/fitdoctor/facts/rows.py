@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ FIRST_STEPS = 2
 """The first steps of a training pay for allocation and cold caches, whatever else is compiled in them."""
 FEWEST_UNSTEADY = 4
 """So many later steps that all compiled something are what the steps of this training are like."""
+FAR, FEWEST_TO_CHOOSE = 5.0, 5
+"""A comparison that is so many times off the middle of so many was disturbed."""
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Steps))
 _TIMES = ("wall_ns", "fetch_ns", "transfer_ns", "run_ns", "callbacks_ns", "sync_ns")
 
@@ -138,14 +141,21 @@ def _block_sums(table: Floats, length: int) -> Floats:
 def paired(before: Sequence[float], after: Sequence[float]) -> Interval:
     """Return `after` over `before`, each block compared with its neighbour: what else happens hits both alike.
 
-    Two comparisons hold the truth between them every other time: their distance is added on both sides.
+    Two comparisons hold the truth between them every other time: their distance is added on both sides.  Of five and
+    more, one in which a side took many times as long as in all others was disturbed, and is left out.
     """
-    ratios = [late / max(early, 1e-9) for early, late in zip(before, after, strict=False)]
+    ratios = _undisturbed([late / max(early, 1e-9) for early, late in zip(before, after, strict=False)])
     found = median(ratios)
     if len(ratios) != 2:
         return found
     apart = max(ratios) - min(ratios)
     return Interval(max(0.0, found.low - apart), found.mid, found.high + apart)
+
+
+def _undisturbed(ratios: list[float]) -> list[float]:
+    middle = statistics.median(ratios) if ratios else 0.0
+    kept = [each for each in ratios if middle / FAR <= each <= middle * FAR]
+    return kept if len(ratios) >= FEWEST_TO_CHOOSE and len(kept) == len(ratios) - 1 else ratios
 
 
 def median(values: Sequence[float] | Any) -> Interval:
