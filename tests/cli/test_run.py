@@ -33,6 +33,7 @@ class Options:
     quiet: bool
     budget: float = 60.0
     lab: bool = True
+    sooner: tuple[str, ...] = ()
 
 
 def ended(**changes: Any) -> SimpleNamespace:

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, launcher: Any = None) -> int:
     if not args.rest or _is_capture(args.rest[0]):
         _refuse_with_capture(args)
         return _show(output.chosen_capture(args.rest[0] if args.rest else None), args.json)
-    ended = running.observe(args, launcher, command="input")
+    ended = running.observe(args, launcher, command="input", sooner=("prefixes",))
     if ended.message:
         output.talk(ended.message)
     if ended.capture is not None:

@@ -134,7 +134,14 @@ def _nearest_script(name: str) -> str:
     return f"did you mean `{near[0]}`?" if near else "give the path of the script as you would to python"
 
 
-def observe(args: argparse.Namespace, launcher: Any = None, *, command: str = "run", whole: bool = False) -> Any:
+def observe(
+    args: argparse.Namespace,
+    launcher: Any = None,
+    *,
+    command: str = "run",
+    whole: bool = False,
+    sooner: tuple[str, ...] = (),
+) -> Any:
     """Run the script under observation and return how it ended."""
     from fitdoctor.cli import output
     from fitdoctor.cli.progress import Progress
@@ -147,8 +154,6 @@ def observe(args: argparse.Namespace, launcher: Any = None, *, command: str = "r
     output.check_writable(args.json)
     output.check_writable(getattr(args, "html", None))
     limits: dict[str, Any] = {} if args.budget is None else {"budget": args.budget}
-    if command == "input":
-        limits["sooner"] = ("prefixes",)
     if getattr(args, "with_fixes", False):
         limits["overlay"] = _fixes_of(args.rest)
     options = launcher.Options(
@@ -161,6 +166,7 @@ def observe(args: argparse.Namespace, launcher: Any = None, *, command: str = "r
         redact=args.redact,
         quiet=args.quiet,
         lab=not args.no_lab,
+        sooner=sooner,
         **limits,
     )
     progress = Progress(sys.stderr, quiet=args.quiet)

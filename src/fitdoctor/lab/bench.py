@@ -78,6 +78,15 @@ class Comparison:
     """About how long a block takes; None: as long as one of training."""
 
 
+@contextlib.contextmanager
+def _unwarned() -> Iterator[None]:
+    """What frameworks warn of in experiments is not the user's doing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@_unwarned()
 def run(
     recorder: Recorder,
     call: Any,
@@ -89,22 +98,8 @@ def run(
 ) -> None:
     """Run the experiments that could change the diagnosis of this run, within `seconds`.
 
-    `sooner` are the names of those that were asked for.  What frameworks warn of in them is not the user's doing.
+    `sooner` are the names of those that were asked for.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _run(recorder, call, model, arguments, seconds, tell, sooner)
-
-
-def _run(
-    recorder: Recorder,
-    call: Any,
-    model: Any,
-    arguments: Any,
-    seconds: float,
-    tell: Callable[[str], None],
-    sooner: tuple[str, ...],
-) -> None:
     if call.kind == "loop":
         _run_loop(recorder, call, arguments, seconds, tell)
         return
