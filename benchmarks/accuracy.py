@@ -15,17 +15,16 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import accuracy_page
 import measure_gain
 import pairs
-from accuracy_page import Diagnosis, Found, Healthy, Row
+from accuracy_page import Diagnosis, Healthy, Row
 from fitdoctor import pipeline
 from fitdoctor.capture import store
-from fitdoctor.model import Capture
-from fitdoctor.report import json as report_json
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
 KEPT = Path(__file__).resolve().parent.parent / "build" / "accuracy"
@@ -35,7 +34,7 @@ AGREE = 0.04
 RAW = Path(__file__).resolve().parent.parent / "build" / "accuracy.json"
 
 
-def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, dict[str, Any]]:
+def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, Mapping[str, Any]]:
     """Run a script under fitdoctor as a user would; return what it found, and what it says of the run and the lab."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -58,38 +57,26 @@ def kept(script: Path) -> Path:
     return KEPT / f"{script.parent.name if script.stem == 'slow' else script.stem}.fitdoctor"
 
 
-def judged(capture: Path) -> tuple[Diagnosis, dict[str, Any]]:
+def judged(capture: Path) -> tuple[Diagnosis, Mapping[str, Any]]:
     """Return what fitdoctor says of a capture, its savings as shares of the training."""
     if not capture.exists():
         return Diagnosis((), "there is no capture of an earlier run"), {}
-    data = json.loads(report_json.dumps(pipeline.diagnose_file(capture)))
+    report = pipeline.diagnose_file(capture)
     lab = store.read_meta(capture).get("lab_time") or {}
     spent = lab["spent_s"] / lab["given_s"] if lab.get("given_s", 0) > 0 else None
-    scale = accuracy_page.of_training(data["run"], compiled_before(store.read(capture)))
-    return Diagnosis(tuple(Found.read(each, scale) for each in data["findings"]), lab_spent=spent), data["run"]
-
-
-def compiled_before(capture: Capture) -> float:
-    """Return the seconds of compiling before the first training begins: JAX compiles what makes a model's weights."""
-    begins = min((call.start_ns for call in capture.calls if call.kind in ("fit", "loop")), default=0)
-    total = until = 0
-    for each in sorted(capture.compiles, key=lambda each: each.start_ns):
-        if each.start_ns < begins:
-            # One traces, lowers and compiles inside another.
-            end = min(begins, each.start_ns + each.duration_ns)
-            total += max(0, end - max(until, each.start_ns))
-            until = max(until, end)
-    return total / 1e9
+    before = pairs.compiled_before(store.read(capture))
+    findings = tuple(accuracy_page.promised(each, report.run, before) for each in report.findings)
+    return Diagnosis(findings, lab_spent=spent), report.run
 
 
 def timed(name: str, count: int) -> str:
     """Time a pair and write down what it gains; return what went wrong."""
     folder = pairs.CORPUS / name
     try:
-        slow, fast = pairs.measure(folder, count, agree=AGREE)
+        table = measure_gain.measure(folder, count, agree=AGREE)
     except pairs.BenchmarkError as error:
         return str(error).splitlines()[0]
-    measure_gain.write_gain(folder / "truth.toml", measure_gain.measured(folder, slow, fast))
+    measure_gain.write_gain(folder / "truth.toml", table)
     return ""
 
 
@@ -135,7 +122,9 @@ def main() -> int:
         problem = "" if args.again or args.recorded else timed(name, args.pairs)
         gain, missing = realised(name) if not problem else (None, problem)
         saving = pairs.saving_of(gain.speedup) if gain else None
-        rows.append(Row(name, truth.backend, truth.lines, diagnosis, saving, missing, gain.pairs if gain else 0))
+        steady = pairs.saving_of(gain.steady) if gain and gain.steady else None
+        runs = gain.pairs if gain else 0
+        rows.append(Row(name, truth.backend, truth.lines, diagnosis, saving, missing, runs, steady))
         print(accuracy_page.line(rows[-1]), flush=True)
     for name in [each for each in wanted if each in scripts]:
         diagnosis, run = judged(kept(scripts[name])) if args.again else diagnose(scripts[name])

@@ -2,8 +2,9 @@
 
     python benchmarks/measure_gain.py [--only NAME ...] [--pairs N] [--dry-run]
 
-Slow and fast run in turns, each time in a fresh process; the time is what the script itself prints at its end,
-measured around its training.
+Slow and fast run in turns, each time in a fresh process, watched from beginning to end and otherwise let be (which
+costs microseconds a step); the time is what the script itself prints at its end, measured around its training.  What of
+it is tracing and compiling that a longer training would not do again is known from watching.
 """
 
 from __future__ import annotations
@@ -11,27 +12,34 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pairs
 from fitdoctor.model import Interval
+from pairs import Watched
 
 FEWEST = 5
 
 
-def gain_table(slow: Sequence[float], fast: Sequence[float], *, scripts: str, machine: str, date: str) -> str:
+def gain_table(slow: Sequence[Watched], fast: Sequence[Watched], *, scripts: str, machine: str, date: str) -> str:
     """Return the [gain] table of a truth.toml."""
-    speedup = pairs.ratio(slow, fast)
+    speedup = pairs.ratio([each.seconds for each in slow], [each.seconds for each in fast])
+    steady = pairs.ratio([each.steady for each in slow], [each.steady for each in fast])
     quoted = machine.replace("\\", "").replace('"', "")
     return (
         "[gain]\n"
-        f"speedup = {{ low = {speedup.low:.3f}, mid = {speedup.mid:.3f}, high = {speedup.high:.3f} }}\n"
+        f"speedup = {_toml(speedup)}\n"
+        f"steady = {_toml(steady)}\n"
         f"pairs = {len(slow)}\n"
         f'date = "{date}"\n'
         f'machine = "{quoted}"\n'
         f'scripts = "{scripts}"\n'
     )
+
+
+def _toml(interval: Interval) -> str:
+    return f"{{ low = {interval.low:.3f}, mid = {interval.mid:.3f}, high = {interval.high:.3f} }}"
 
 
 def with_gain(text: str, table: str) -> str:
@@ -43,10 +51,17 @@ def write_gain(path: Path, table: str) -> None:
     path.write_text(with_gain(path.read_text("utf-8"), table), "utf-8")
 
 
-def measured(folder: Path, slow: Sequence[float], fast: Sequence[float]) -> str:
-    """Return the [gain] table of a pair timed here and now."""
+def measure(folder: Path, count: int, *, say: Callable[[str], None] = lambda line: None, agree: float = 0.0) -> str:
+    """Time a pair and return its [gain] table."""
+    seen: dict[str, list[Watched]] = {"slow": [], "fast": []}
+
+    def run(script: Path) -> float:
+        seen[script.stem].append(pairs.watch_script(script))
+        return seen[script.stem][-1].seconds
+
+    pairs.measure(folder, count, run, say, agree)
     today = datetime.date.today().isoformat()
-    return gain_table(slow, fast, scripts=pairs.scripts(folder), machine=pairs.machine(), date=today)
+    return gain_table(seen["slow"], seen["fast"], scripts=pairs.scripts(folder), machine=pairs.machine(), date=today)
 
 
 def main() -> int:
@@ -64,16 +79,15 @@ def main() -> int:
     failed = False
     for name in wanted:
         try:
-            slow, fast = pairs.measure(pairs.CORPUS / name, args.pairs, say=lambda line: print(line, flush=True))
+            table = measure(pairs.CORPUS / name, args.pairs, say=lambda line: print(line, flush=True))
         except pairs.BenchmarkError as error:
             print(f"{name}: {error}", file=sys.stderr)
             failed = True
             continue
-        table = measured(pairs.CORPUS / name, slow, fast)
         print(table, flush=True)
         if not args.dry_run:
             write_gain(pairs.CORPUS / name / "truth.toml", table)
-        speedup: Interval = pairs.ratio(slow, fast)
+        speedup = pairs.read_gain(table).speedup
         if speedup.low < 1.2:
             print(f"{name}: the gain is not clear: {speedup.low:.2f} to {speedup.high:.2f}", file=sys.stderr)
     return int(failed)

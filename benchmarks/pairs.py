@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -10,13 +11,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fitdoctor.model import Interval
+from fitdoctor.capture import store
+from fitdoctor.model import Capture, Interval
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -43,6 +46,8 @@ class Gain:
     machine: str
     scripts: str
     """The scripts that were measured, as a hash."""
+    steady: Interval | None = None
+    """The same without what a longer training would not pay again: how many times as short a step is."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +97,18 @@ def read_truth(path: Path) -> Truth:
         cases=tuple(data["cases"]),
         also=tuple(data.get("also", ())),
         whole=bool(data.get("whole", False)),
-        gain=Gain(**{**gain, "speedup": Interval(**gain["speedup"])}) if gain else None,
+        gain=_gain(gain) if gain else None,
     )
+
+
+def read_gain(text: str) -> Gain:
+    """Read a [gain] table."""
+    return _gain(tomllib.loads(text)["gain"])
+
+
+def _gain(table: dict[str, Any]) -> Gain:
+    intervals = {key: Interval(**table[key]) for key in ("speedup", "steady") if key in table}
+    return Gain(**{**table, **intervals})
 
 
 def scripts(folder: Path) -> str:
@@ -145,6 +160,54 @@ def run_script(script: Path) -> float:
     if done.returncode != 0:
         raise BenchmarkError(f"{script.parent.name}/{script.name} failed:\n{done.stderr[-2000:]}")
     return trained_in(done.stdout)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A training that was watched from its beginning to its end."""
+
+    seconds: float
+    """As the script itself tells."""
+    once: float
+    """Of them: tracing and compiling that a longer training would not do again."""
+
+    @property
+    def steady(self) -> float:
+        """Seconds that grow with the number of steps."""
+        return max(0.0, self.seconds - self.once)
+
+
+def watch_script(script: Path) -> Watched:
+    """Run a script in a fresh process and folder, watched and let be (`fitdoctor run --whole`)."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copy(script, folder / "train.py")
+        words = ("run", "--quiet", "--whole", "--no-lab", "--json", "report.json", "--capture", "run.fitdoctor")
+        done = fitdoctor(folder, *words, "train.py")
+        if done.returncode != 0 or not (folder / "report.json").exists():
+            raise BenchmarkError(f"{script.parent.name}/{script.name} failed:\n{done.stderr[-2000:]}")
+        run = json.loads((folder / "report.json").read_text("utf-8"))["run"]
+        before = compiled_before(store.read(folder / "run.fitdoctor"))
+    return Watched(trained_in(done.stdout), paid_once(run, before))
+
+
+def paid_once(run: Mapping[str, Any], before: float) -> float:
+    """Return the seconds of a training that go into tracing and compiling once; `before` it began, so many more."""
+    compiling: float = (run.get("projected") or {}).get("compiling", 0.0)
+    return max(0.0, compiling - before)
+
+
+def compiled_before(capture: Capture) -> float:
+    """Return the seconds of compiling before the first training begins: JAX compiles what makes a model's weights."""
+    begins = min((call.start_ns for call in capture.calls if call.kind in ("fit", "loop")), default=0)
+    total = until = 0
+    for each in sorted(capture.compiles, key=lambda each: each.start_ns):
+        if each.start_ns < begins:
+            # One traces, lowers and compiles inside another.
+            end = min(begins, each.start_ns + each.duration_ns)
+            total += max(0, end - max(until, each.start_ns))
+            until = max(until, end)
+    return total / 1e9
 
 
 def in_turns(pairs: int) -> Iterator[tuple[str, str]]:

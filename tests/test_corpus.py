@@ -6,11 +6,10 @@ import itertools
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fitdoctor.model import Interval
+from fitdoctor.model import Change, Cost, Finding, Interval, Site
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -145,14 +144,20 @@ def test_the_gain_is_written_and_read_back(tmp_path: Path) -> None:
         'cause = "a-b"\nfamily = "input"\nline = 3\nbackend = "jax"\nadapter = "arrays"\nidentical = true\ncases = []\n'
     )
     assert pairs.read_truth(path).gain is None
-    for slow in (4.0, 6.0):
+    for slow in (5.0, 7.0):
         table = measure_gain.gain_table(
-            [slow] * 5, [2.0] * 5, scripts="ab", machine='A "fast" CPU, 2 cores', date="2026-01-02"
+            [pairs.Watched(slow, 1.0)] * 5,
+            [pairs.Watched(2.5, 0.5)] * 5,
+            scripts="ab",
+            machine='A "fast" CPU, 2 cores',
+            date="2026-01-02",
         )
         measure_gain.write_gain(path, table)
     assert path.read_text().count("[gain]") == 1
     truth = pairs.read_truth(path)
-    assert truth.gain == pairs.Gain(Interval.exact(3.0), 5, "2026-01-02", "A fast CPU, 2 cores", "ab")
+    machine = "A fast CPU, 2 cores"
+    assert truth.gain == pairs.Gain(Interval.exact(2.8), 5, "2026-01-02", machine, "ab", Interval.exact(3.0))
+    assert pairs.read_gain(table) == truth.gain
     assert truth.line == 3
 
 
@@ -160,11 +165,17 @@ def test_the_gain_is_written_and_read_back(tmp_path: Path) -> None:
 
 
 def found(rule: str, low: float, mid: float, high: float, line: int | None = 7, end: int | None = None) -> Found:
-    return Found(rule, line, end, Interval(low, mid, high))
+    return Found(rule, line, end, Interval(low, mid, high), steady=mid)
 
 
-def row(cause: str, *findings: Found, realised: Interval | None = None, problem: str = "") -> Row:
-    return Row(cause, "jax", (7, 12), Diagnosis(findings, problem), realised, runs=5 if realised else 0)
+def row(
+    cause: str,
+    *findings: Found,
+    realised: Interval | None = None,
+    problem: str = "",
+    steady: Interval | None = None,
+) -> Row:
+    return Row(cause, "jax", (7, 12), Diagnosis(findings, problem), realised, runs=5 if realised else 0, steady=steady)
 
 
 HALF = Interval(0.45, 0.5, 0.55)
@@ -205,11 +216,11 @@ def test_lines(line: int | None, end: int | None, right: bool) -> None:
 
 def results() -> tuple[list[Row], list[Healthy]]:
     rows = [
-        row("a-b", found("a-b", 0.4, 0.45, 0.5), realised=HALF),
-        row("c-d", found("c-d", 0.1, 0.2, 0.3, line=1), realised=HALF),
+        row("a-b", found("a-b", 0.4, 0.45, 0.5), realised=HALF, steady=Interval.exact(0.56)),
+        row("c-d", found("c-d", 0.1, 0.2, 0.3, line=1), realised=HALF, steady=HALF),
         row("e-f", realised=HALF),
         row("g-h", realised=HALF, problem="exit code 1: no backend"),
-        row("i-j", found("a-b", 0.3, 0.4, 0.5), found("i-j", 0.5, 0.5, 0.5), realised=HALF),
+        row("i-j", found("a-b", 0.3, 0.4, 0.5), found("i-j", 0.5, 0.5, 0.5), realised=HALF, steady=HALF),
     ]
     healthy = [
         Healthy("quiet", Diagnosis(())),
@@ -224,19 +235,42 @@ def test_the_summary_counts_what_was_wrong_and_what_was_not_answered() -> None:
     assert counted.right_first == (2, 5)
     assert counted.right_line == (2, 3)
     assert counted.inside == (2, 3)
+    assert counted.median_step_error == pytest.approx(0.25)
     assert counted.median_error == pytest.approx(0.1)
     assert counted.median_points == pytest.approx(0.05)
     assert counted.false_alarms == (1, 2)
     assert counted.unanswered == 2
 
 
+def promise(saving: Interval, change: Change | None = None, site: Site | None = None) -> Finding:
+    return Finding("a-b", "input", site, Cost(saving, "because", change=change), None)
+
+
+RUN = {"projected": {"imports": 6.0, "set-up": 2.0, "compiling": 2.0, "steps": 10.0}}
+
+
 def test_a_share_of_the_run_becomes_a_share_of_the_training() -> None:
-    run = {"projected": {"imports": 6.0, "set-up": 2.0, "compiling": 1.0, "steps": 11.0}}
-    assert accuracy_page.of_training(run) == pytest.approx(20 / 12)
-    assert accuracy_page.of_training({}) == 1.0
-    finding = {"rule": "a-b", "saving": {"low": 0.1, "mid": 0.3, "high": 0.7}}
-    saving = Found.read(finding, 20 / 12).saving
+    saving = Found.of(promise(Interval(0.1, 0.3, 0.7)), RUN).saving
     assert (saving.low, saving.mid, saving.high) == pytest.approx((1 / 6, 0.5, 1.0))
+    assert Found.of(promise(HALF), {}).saving == HALF
+
+
+def test_a_step_time_is_predicted_without_what_is_compiled_once() -> None:
+    """The fix saves six seconds in all: seven of the steps, but it compiles for one, elsewhere or not."""
+    once = Change("work", once=Interval(0.0, 0.4, 2.0), also=(Change("saving", once=Interval.exact(0.6)),))
+    assert Found.of(promise(Interval(0.1, 0.3, 0.7), once), RUN).steady == pytest.approx(0.7)
+    # A second of the compiling was before the training: the steps are the same.
+    assert Found.of(promise(Interval(0.1, 0.3, 0.7)), RUN, compiled_before=1.0).steady == pytest.approx(0.6)
+    assert Found.of(promise(HALF), {}).steady is None
+    told = row("a-b", Found("a-b", 7, None, HALF, steady=0.7), realised=HALF, steady=Interval(0.7, 0.75, 0.8))
+    assert told.step_error == pytest.approx((0.3 - 0.25) / 0.25)
+
+
+def test_watching_tells_what_is_compiled_once() -> None:
+    assert pairs.paid_once(RUN, before=0.5) == 1.5
+    assert pairs.paid_once(RUN, before=3.0) == 0.0
+    assert pairs.paid_once({}, before=0.0) == 0.0
+    assert pairs.Watched(5.0, 1.5).steady == 3.5
 
 
 def test_the_summary_of_nothing() -> None:
@@ -252,8 +286,8 @@ def test_the_page_says_where_it_is_wrong() -> None:
     )
     assert "A CPU, 2 cores; keras 3.1. Captures of earlier runs were judged anew." in text
     assert "| right cause first | 2 of 5 (40 %) |" in text
-    assert "| a-b | jax | a-b | yes | 45 % (40 to 50) | 50 % (45 to 55) | 5 | yes | +10 % |" in text
-    assert "| e-f | jax | **no finding** | – | – | 50 % (45 to 55) | 5 | – | – |" in text
+    assert "| a-b | jax | a-b | yes | 45 % (40 to 50) | 50 % (45 to 55) | 5 | yes | +25 % | +10 % |" in text
+    assert "| e-f | jax | **no finding** | – | – | 50 % (45 to 55) | 5 | – | – | – |" in text
     assert "- c-d: too little was promised: 20 % (10 to 30) predicted, 50 % (45 to 55) realised" in text
     assert "- c-d: points at 1, a person would edit 7" in text
     assert "- e-f: the cause is not among the findings; found: no finding" in text
@@ -270,10 +304,6 @@ def test_a_page_without_faults_has_no_such_section() -> None:
 
 
 def test_a_finding_is_read_from_the_report() -> None:
-    data: dict[str, Any] = {
-        "rule": "a-b",
-        "site": {"path": "train.py", "line": 3, "end_line": None, "symbol": None},
-        "saving": {"low": 0.1, "mid": 0.2, "high": None},
-    }
-    assert Found.read(data) == Found("a-b", 3, None, Interval(0.1, 0.2, 1.0))
-    assert Found.read({**data, "site": None}).line is None
+    finding = promise(Interval(0.1, 0.2, float("inf")), site=Site("train.py", 3))
+    assert Found.of(finding, {}) == Found("a-b", 3, None, Interval(0.1, 0.2, 1.0))
+    assert Found.of(promise(HALF), {}).line is None
