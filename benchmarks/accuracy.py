@@ -22,7 +22,7 @@ from typing import Any
 import accuracy_page
 import measure_gain
 import pairs
-from accuracy_page import Diagnosis, Healthy, Row
+from accuracy_page import Diagnosis, Found, Healthy, Row
 from fitdoctor import pipeline
 from fitdoctor.capture import store
 
@@ -65,7 +65,7 @@ def judged(capture: Path) -> tuple[Diagnosis, Mapping[str, Any]]:
     lab = store.read_meta(capture).get("lab_time") or {}
     spent = lab["spent_s"] / lab["given_s"] if lab.get("given_s", 0) > 0 else None
     before = pairs.compiled_before(store.read(capture))
-    findings = tuple(accuracy_page.promised(each, report.run, before) for each in report.findings)
+    findings = tuple(Found.of(each, report.run, before) for each in report.findings)
     return Diagnosis(findings, lab_spent=spent), report.run
 
 
