@@ -14,10 +14,12 @@ from fitdoctor.model import Change, Cost, Finding, Interval, Site
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import accuracy  # noqa: E402
 import accuracy_page  # noqa: E402
 import measure_gain  # noqa: E402
 import pairs  # noqa: E402
 from accuracy_page import Diagnosis, Found, Healthy, Row  # noqa: E402
+from tests.captures.build import Run  # noqa: E402
 
 CORPUS = ROOT / "corpus"
 FOLDERS = sorted(path for path in CORPUS.iterdir() if path.is_dir() and path.name not in ("healthy", "__pycache__"))
@@ -264,6 +266,19 @@ def test_a_step_time_is_predicted_without_what_is_compiled_once() -> None:
     assert Found.of(promise(HALF), {}).steady is None
     told = row("a-b", Found("a-b", 7, None, HALF, steady=0.7), realised=HALF, steady=Interval(0.7, 0.75, 0.8))
     assert told.step_error == pytest.approx((0.3 - 0.25) / 0.25)
+
+
+def test_a_capture_is_judged_as_a_run_would_be(tmp_path: Path) -> None:
+    run = Run("jax").fit(steps=200, compute_ms=10, epochs=3, callbacks_ms=10).callback("Watch", ms=10)
+    path = Path(run.capture(tmp_path).path or "")
+    diagnosis, told = accuracy.judged(path)
+    first = diagnosis.findings[0]
+    assert first.rule == "slow-callback"
+    # Half of the steps; compiling once and starting up are part of the run, and of neither share.
+    assert first.steady == pytest.approx(0.5, abs=0.02)
+    assert first.saving.mid < first.steady
+    assert told["backend"] == "jax"
+    assert accuracy.judged(tmp_path / "none")[0].problem
 
 
 def test_watching_tells_what_is_compiled_once() -> None:
