@@ -38,7 +38,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fitdoctor import units
-from fitdoctor.facts.layers import EXPERIMENT, Layers, added, line_of, measured, outline, saved
+from fitdoctor.facts.layers import (
+    EXPERIMENT,
+    Layers,
+    added,
+    line_of,
+    measured,
+    outline,
+    saved,
+    update_in_the_step,
+)
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
@@ -79,7 +88,7 @@ def measure(
     used, rows = (sum(int(each[what]) for each in seen) for what in ("used", "rows"))
     if rows <= 0:
         return Absent("its embedding tables are not trained")
-    through = added([saved(trial), *_gradients(training, costs, seen)])
+    through = added([update_in_the_step(saved(trial), costs, trial), *_gradients(training, costs, seen)])
     gain = through.scale(max(0.0, 1 - used / rows))
     if saved(trial).mid <= 0 or gain.mid <= 0:
         return Clear("without the embedding tables the update was measured to take just as long")
