@@ -41,6 +41,18 @@ def test_a_loop_that_says_its_length_is_projected_to_its_end(tmp_path: Path) -> 
     assert "imports" not in silent.elsewhere
 
 
+def test_a_stall_between_two_passes_of_a_loop_is_not_taken_to_come_again(tmp_path: Path) -> None:
+    """Three times from one pass to the next: 0.1 s, 2.1 s, 0.1 s; in ten times as many steps there are 30."""
+    run = Run(noise=0.0).fit(steps=50, epochs=4, kind="loop", compute_ms=10, between_ms=100, planned_steps=2000)
+    starts = 4
+    run.tables["steps"] = [
+        (*row[:starts], row[starts] + (2000 * MS if row[1] >= 2 else 0), *row[starts + 1 :])
+        for row in run.tables["steps"]
+    ]
+    run.meta["account"]["between epochs"] = 2.3
+    assert training(run, tmp_path).elsewhere["between epochs"] == pytest.approx(2.3 + 27 * 0.1, rel=0.01)
+
+
 def test_epochs_of_unknown_length_are_a_gap(tmp_path: Path) -> None:
     found = training(Run().fit(steps=100, steps_per_epoch=None, epochs_planned=5), tmp_path)
     assert found.steps_per_epoch is None

@@ -88,7 +88,7 @@ def establish(capture: Capture, short: ShortCalls) -> Training:
     on = max(1.0, leader.planned_steps / observed) if leader.kind != "fit" and observed else 1.0
     elsewhere = {**one_off, **leader.elsewhere, "other calls": others, "short calls": short.total_s * on}
     if leader.kind != "fit" and all(each.kind != "fit" for each in projected):
-        elsewhere["between epochs"] = float(capture.account.get("between epochs", 0.0)) * on
+        elsewhere["between epochs"] = _between_passes(capture, leader.calls, on)
     return replace(leader, elsewhere={name: value for name, value in elsewhere.items() if value > 0})
 
 
@@ -272,6 +272,22 @@ def mean_over(values: Sequence[float], epochs: int, by_hooks: float = 0.0) -> fl
     if not alone or epochs <= len(values):
         return statistics.fmean(values)
     return (sum(values) + (epochs - len(values)) * statistics.fmean(others)) / epochs
+
+
+def _between_passes(capture: Capture, calls: Sequence[Call], on: float) -> float:
+    """Seconds between the passes of hand-written loops over their data, in `on` times as many steps as were seen.
+
+    As between epochs, a stall that was seen once is not taken to come again.
+    """
+    seen = float(capture.account.get("between epochs", 0.0))
+    gaps: list[float] = []
+    for steps in (capture.steps[call.id] for call in calls if call.id in capture.steps):
+        passed = steps.start_ns[1:] - steps.start_ns[:-1] - steps.wall_ns[:-1]
+        gaps += passed[steps.epoch[1:] != steps.epoch[:-1]].clip(0).tolist()
+    if sum(gaps) <= 0:
+        return seen * on
+    passes = max(len(gaps), round(len(gaps) * on))
+    return seen * mean_over(gaps, passes) * passes / sum(gaps)
 
 
 def later_epochs(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> list[tuple[float, float]]:
