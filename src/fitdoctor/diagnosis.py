@@ -40,9 +40,9 @@ from fitdoctor.model import (
 from fitdoctor.rules import Absent, Clear, Rule, Suspect, all_rules
 
 _BUG = "please report it, with the capture if you can"
-_QUIETER = "run it while nothing else runs on the machine, or watch more steps: --steps N"
 LARGE = 0.15
-"""A saving of at least this much that a noisy run cannot tell from nothing is unknown, not fine."""
+"""However much the steps of a run vary, a saving that is surely larger than this is something: what they vary by is in
+its interval already, and small savings alone could be nothing but noise."""
 
 
 def diagnose(capture: Capture) -> Report:
@@ -115,15 +115,10 @@ def _measured(rule: Rule, facts: Resolver, sites: Sequence[Site], source: Source
     if isinstance(verdict, Suspect):
         return [Suspicion(rule.name, rule.family, verdict.site, verdict.why)]
     model = facts.get(StepModel)
-    noise = model.noise
+    noise = min(model.noise, LARGE)
     costly = [cost for cost in verdict if cost.saving.low > (noise if cost.noise is None else cost.noise)]
     if not costly:
-        told = _too_little(verdict, noise)
-        # Measured in turns it is there; only against how much this run's steps vary it is not.
-        if any(cost.noise is None and cost.saving.low > LARGE for cost in verdict):
-            gap = Gap(f"what {rule.name} costs", told, _QUIETER)
-            return [Unknown(rule.name, gap), *_suspicions(rule, sites, gap)]
-        return [Passed(rule.name, told + _although(sites))]
+        return [Passed(rule.name, _too_little(verdict, noise) + _although(sites))]
     # Whether there is something to save is known from what was measured in turns; how much it will be is not.
     promised = [replace(cost, saving=model.in_another_run(cost.saving)) for cost in costly]
     return [_finding(rule, cost, sites, source) for cost in promised]

@@ -122,6 +122,17 @@ def test_a_ratio_that_is_known_is_not_measured_again(world: World) -> None:
     assert len(found["noisy"]) == bench.MOST_PAIRS
 
 
+@pytest.mark.parametrize(("disturbed", "pairs"), [(12.0, bench.MOST_UNDECIDED), (7.0, bench.FEWEST_PAIRS)])
+def test_pairs_that_contradict_a_large_gain_ask_for_more_of_them(world: World, disturbed: float, pairs: int) -> None:
+    """Its share of the time is three pairs; the baseline takes 10."""
+    world.experiment("telling", 1.1, values=iter([6.0, disturbed, *[6.1, 5.9] * 10]))
+    for place in range(5):
+        world.experiment(f"number {place}", 1.0)
+    recorder = world.run(20)
+    assert len(trials(recorder)["telling"]) == pairs
+    assert world.now <= 22
+
+
 @pytest.mark.parametrize("seconds", [3.0, 8.0, 20.0])
 def test_the_budget_is_kept(world: World, seconds: float) -> None:
     for place in range(6):

@@ -33,6 +33,9 @@ from fitdoctor.probes.recorder import Recorder
 TIGHT = 0.02
 """A ratio known to within this is known well enough."""
 FEWEST_PAIRS, MOST_PAIRS = 3, 12
+LARGE_GAIN, MOST_UNDECIDED = 0.8, 8
+"""What takes less than this share of its time could change the diagnosis: if one of its pairs says otherwise, up to so
+many are made to tell whether that one was disturbed."""
 MOST_SHARE = 0.6
 """Of the time left, the most that an experiment may take beyond its share to be complete: others wait too."""
 ASKED_SHARE = 0.5
@@ -310,7 +313,8 @@ def _in_turns(
 ) -> tuple[list[float], list[float], dict[str, float]]:
     """Return what the baseline and the changed took, block by block, and how many cores the latter kept busy.
 
-    Fewer pairs than the fewest say next to nothing: they are made beyond the deadline too, not beyond the `last`.
+    Fewer pairs than the fewest say next to nothing, nor do pairs that contradict each other on a large gain: more are
+    made beyond the deadline too, not beyond the `last`.
     """
     before: list[float] = []
     after: list[float] = []
@@ -329,11 +333,18 @@ def _in_turns(
         now = time.monotonic()
         # The first pair compiles; the next one is shorter.
         needed = now - begun if len(after) > 1 else 0.0
-        if now + needed >= (deadline if len(after) >= FEWEST_PAIRS else last):
+        enough = len(after) >= FEWEST_PAIRS and not _undecided(before, after)
+        if now + needed >= (deadline if enough else last):
             break
         if len(after) >= FEWEST_PAIRS and _spread(before, after) < TIGHT:
             break
     return before, after, {"cores": cpu / wall} if wall else {}
+
+
+def _undecided(before: list[float], after: list[float]) -> bool:
+    """Tell whether most pairs show a large gain, and one of them none."""
+    ratios = [late / early for early, late in zip(before, after, strict=False) if early > 0]
+    return FEWEST_PAIRS <= len(ratios) < MOST_UNDECIDED and statistics.median(ratios) < LARGE_GAIN and max(ratios) >= 1
 
 
 def _spread(before: list[float], after: list[float]) -> float:
