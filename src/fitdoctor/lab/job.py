@@ -76,6 +76,8 @@ class Offer:
     end: Callable[[], None] | None = None
     unless: str = ""
     """A cause that it would remove as well: where that is most of the work, what it gives is not its own."""
+    last: bool = False
+    """Others are rehearsed before it, however fast its data came: it would do away with all that they change."""
 
 
 AS_IS = Variant()

@@ -39,13 +39,13 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
 
 
 def best(job: Job) -> list[Offer]:
-    """Return the offers that brought data fastest, one of each kind."""
+    """Return the offers that brought data fastest, one of each kind; in the order in which they are rehearsed."""
     kinds: dict[str, tuple[float, Offer]] = {}
     for offer in job.offers:
         ratio = job.results.get(offer.name, 0.0 if offer.overlaps else 1.0)
         if ratio < min(FASTER, kinds.get(offer.kind, (FASTER, offer))[0]):
             kinds[offer.kind] = ratio, offer
-    ranked = sorted(kinds.values(), key=lambda each: each[0])
+    ranked = sorted(kinds.values(), key=lambda each: (each[1].last, each[0]))
     return [offer for _, offer in ranked if kinds.get(offer.unless, (1.0, offer))[0] >= MOSTLY][:MOST]
 
 

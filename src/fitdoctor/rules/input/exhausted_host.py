@@ -17,9 +17,10 @@ the input, and counted the cores each kept busy: wall time by busy cores is CPU 
 - no rewrite that the lab tried on this machine (a cache, more workers, parallel calls, pictures decoded smaller or
   shrunk first) reaches half of the saving.
 
-The saving is what the step model says of an input that no longer needs these cores.  At its low end what is done
-without any function of yours (reading, shuffling, putting batches together) stays here.  What the work costs where it
-is done instead is not counted.
+The saving is what the lab saw when it wrote batches into one file and let the training read those, in turns with the
+pipeline as it is.  Where it could not, it is what the step model says of an input that no longer needs these cores; at
+its low end what is done without any function of yours (reading, shuffling, putting batches together) stays here.  What
+the work costs where it is done instead is not counted.
 
 On a machine that others use at the same time (more threads want to run than there are cores, and this training does not
 get them) it is not known whether cores would be idle.  Worker processes are not seen by the lab: there the CPU time of
@@ -66,6 +67,8 @@ from fitdoctor.rules import Absent, Clear, Verdict
 
 BUSY = 0.9
 """Cores that are busy for this share of the time are busy: the rest goes to handing work on, and to other programs."""
+WRITTEN = "written beforehand"
+"""The trial with batches that lie in a file."""
 MOST_OF_IT = 0.5
 """A rewrite on this machine that reaches this share of the saving is the better answer."""
 
@@ -104,7 +107,7 @@ def measure(
     if seconds / cores <= step.high:
         took = units.duration(seconds / cores)
         return Clear(f"the cores could make a batch in {took}, and the step alone takes {units.duration(step.mid)}")
-    change = Change("input", _stays(pipeline))
+    change = _change(trials, pipeline)
     saving = model.with_change(change).saving()
     better = _rewrite(trials, model, saving)
     if better is not None:
@@ -179,6 +182,15 @@ def _cpu_of_input(training: Training, model: StepModel, input_: Alone, work: Alo
     return max(0.0, model.cpu_s - work.seconds.mid * work.cores)
 
 
+def _change(trials: Trials, pipeline: InputPipeline) -> Change:
+    """Return what becomes of the training once its batches are made elsewhere, as it was tried or by what they take."""
+    try:
+        ratio, _ = trials.ratio(WRITTEN)
+    except MissingEvidence:
+        return Change("input", _stays(pipeline))
+    return believed(trials, WRITTEN, Change("input", ratio.clip(0.0, 1.0)))
+
+
 def _stays(pipeline: InputPipeline) -> Interval:
     """Return the share of the input that stays on this machine: nothing, or what is done without a function."""
     costs = [(each, each.cost.cpu.mid) for each in pipeline.operators or () if each.cost and each.cost.cpu]
@@ -193,7 +205,7 @@ def _rewrite(trials: Trials, model: StepModel, saving: Interval) -> str | None:
     """Name what the lab tried on this machine and what does most of it, if something does."""
     for trial in trials.trials:
         local = trial.detail.get("unit") == "ns per batch" or "decoded_pixels" in trial.detail
-        if local and trial.baseline_ns and trial.changed_ns:
+        if local and trial.name != WRITTEN and trial.baseline_ns and trial.changed_ns:
             ratio, _ = trials.ratio(trial.name)
             change = believed(trials, trial.name, replace(_local(ratio, trial, model), overlap=True))
             if ratio.high < 1 and model.with_change(change).saving().mid >= MOST_OF_IT * saving.mid:
