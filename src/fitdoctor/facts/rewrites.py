@@ -18,6 +18,9 @@ SHOWN = 0.95
 """A rehearsal that is surely faster than this shows something even where the step was not seen to wait."""
 CLEARLY = 0.8
 SERIAL, STARVED = "serial-map", "starved-reads"
+AHEAD = "rewrite: missing-prefetch [the next batch is prepared meanwhile]"
+NEARLY = 0.9
+"""A smaller change that gives this share of what a larger one gives is the better answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,12 @@ def believed(trials: Trials, name: str, change: Change) -> Change:
     """Return the change as the rehearsal of that trial showed it, or as it was, where there was none."""
     seen = trials.rehearsed(name)
     return change if seen is None else seen.change(change)
+
+
+def only_in_turns(trials: Trials, found: Gain) -> bool:
+    """Tell whether preparing the next batch meanwhile gave about as much as a rewrite, where both were rehearsed."""
+    ahead, own = trials.rehearsed(AHEAD), trials.rehearsed(found.trial.name)
+    return ahead is not None and own is not None and 1 - ahead.ratio.mid >= NEARLY * (1 - own.ratio.mid) > 0
 
 
 def best(found: Sequence[Gain]) -> Gain:

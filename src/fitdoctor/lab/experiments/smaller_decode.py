@@ -42,6 +42,8 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         raise CannotRun("its pictures are not all JPEG or all PNG", do="resize them once, offline, and compare")
     if detail["decoded_pixels"] <= detail["shrunk_pixels"]:
         raise CannotRun("its pictures are decoded no larger than they are used")
+    # What is done to pictures before they are shrunk is done to small ones then: where that is most of the work, what a
+    # rehearsal gains is late-shrink's.
     as_is = _shrunk_from(found, lambda contents: _decoded(found, contents), size)
     baseline = found.puller([found.shrink.output()], as_is)
     other, how = _smaller(found, size) if formats == {JPEG} else (None, {})
@@ -49,10 +51,9 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         smaller = _shrunk_from(found, other, size)
         changed = found.puller([found.shrink.output()], smaller)
         told = {**detail, **how, "difference": _difference(found, as_is, smaller)}
-        job.offers += found.offer(SMALLER, RULE, _decoded_by(found, other))
+        job.offers += found.offer(SMALLER, RULE, _decoded_by(found, other), unless=LATE)
         yield Comparison(SMALLER, changed.block, baseline.block, told, block_seconds=BLOCK_SECONDS)
     before = _beforehand(found, size, png=formats == {PNG})
-    # What is done to pictures before they are shrunk is done to small ones then: that gain is late-shrink's.
     job.offers += found.offer(BEFOREHAND, f"{RULE}, offline", _decoded_by(found, before), unless=LATE)
     puller = found.puller([found.shrink.output()], _shrunk_from(found, before, size))
     yield Comparison(BEFOREHAND, puller.block, baseline.block, detail, block_seconds=BLOCK_SECONDS)

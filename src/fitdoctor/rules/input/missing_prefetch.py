@@ -74,7 +74,7 @@ from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.provable.functions import is_bound_once, library
 from fitdoctor.facts.provable.stateless import is_stateless
 from fitdoctor.facts.provable.straight import is_straight
-from fitdoctor.facts.rewrites import believed
+from fitdoctor.facts.rewrites import AHEAD, believed
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
@@ -88,7 +88,6 @@ _JUDGED_BY = {
     "Grain": "idle-workers",
     "generator": "per-sample-generator",
 }
-REWRITE = "rewrite: missing-prefetch [the next batch is prepared meanwhile]"
 """The lab's name for the pipeline with a prefetch."""
 _TUNER, _DEFAULTS = "autotune.enabled", "apply_default_optimizations"
 _SWITCHES = frozenset({"inject_prefetch", _DEFAULTS})
@@ -227,7 +226,7 @@ def measure(pipeline: InputPipeline, model: StepModel, trials: Trials | None) ->
     change = Change("input", Interval.exact(1.0), overlap=True)
     # A rehearsal says how much; whether there is anything to overlap, what each side takes in the run says.
     if trials is not None and model.with_change(change).saving().low > model.noise:
-        change = believed(trials, REWRITE, change)
+        change = believed(trials, AHEAD, change)
     after = model.with_change(change)
     if pipeline.operators is None and after.saving().high > model.noise:
         raise MissingEvidence(

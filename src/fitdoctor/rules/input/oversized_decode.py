@@ -102,7 +102,7 @@ def _way(ratio: Interval, trial: Trial, training: Training, trials: Trials, mode
     """Return what one way to decode less would save."""
     share = share_of_loader(trial, model)
     change = shorter_input(ratio, share)
-    if trial.name != BEFOREHAND or not _mostly_late(trials):
+    if not _mostly_late(trials):
         change = believed(trials, trial.name, change)
     if trial.name == BEFOREHAND:
         change = replace(change, once=_offline(trial, training))
@@ -129,7 +129,7 @@ def _way(ratio: Interval, trial: Trial, training: Training, trials: Trials, mode
 
 
 def _mostly_late(trials: Trials) -> bool:
-    """Tell whether most of the work is what late-shrink judges: on smaller files it would be gone as well."""
+    """Tell whether most of the work is what late-shrink judges: on smaller pictures it would be gone as well."""
     try:
         return trials.ratio(LATE)[0].mid < MOSTLY
     except MissingEvidence:

@@ -40,7 +40,7 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
-from fitdoctor.facts.rewrites import SERIAL, STARVED, best, felt, gains, waits
+from fitdoctor.facts.rewrites import SERIAL, STARVED, best, felt, gains, only_in_turns, waits
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials, rewrite
@@ -96,6 +96,8 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     if not found:
         return Clear("batches do not come faster with several calls at a time")
     chosen = best(found)
+    if only_in_turns(trials, chosen):
+        return Clear("one call at a time is in time if it runs while the step computes: missing-prefetch judges that")
     if waits(trials, model):
         return Clear(f"the map waits rather than computes: {STARVED} judges that")
     return [

@@ -43,12 +43,14 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
-from fitdoctor.facts.rewrites import SERIAL, STARVED, best, felt, gains, waits
+from fitdoctor.facts.rewrites import SERIAL, STARVED, best, felt, gains, only_in_turns, waits
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials, rewrite
 from fitdoctor.model import Cost, Fix, Safety, Site
 from fitdoctor.rules import Absent, Clear, Verdict
+
+IN_TURNS = "reads would be in time if they were made while the step computes: missing-prefetch judges that"
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
@@ -65,11 +67,13 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     if not felt(trials, model, rewrite(STARVED)):
         return Clear("the step does not wait for input")
     if _only_in_turns(pipeline, model):
-        return Clear("reads would be in time if they were made while the step computes: missing-prefetch judges that")
+        return Clear(IN_TURNS)
     found = gains(trials, model, STARVED)
     if not found:
         return Clear("batches do not come faster with more reads at a time")
     chosen = best(found)
+    if only_in_turns(trials, chosen):
+        return Clear(IN_TURNS)
     if not waits(trials, model):
         return Clear(f"as many calls as there are cores are as good: {SERIAL} judges that")
     cores = model.input_alone.cores if model.input_alone is not None else None
