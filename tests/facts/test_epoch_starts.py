@@ -9,6 +9,7 @@ import pytest
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import resolve
 from fitdoctor.facts.epoch_starts import EpochStarts
+from fitdoctor.facts.step_model import StepModel
 from tests.captures.build import Run
 
 
@@ -18,6 +19,13 @@ def test_the_pause_is_what_first_steps_take_longer(tmp_path: Path, backend: str)
     found = resolve(run.capture(tmp_path)).get(EpochStarts)
     assert found.seen == 4
     assert found.pause.low <= 0.5 <= found.pause.high or found.pause.mid == pytest.approx(0.5, rel=0.05)
+
+
+def test_the_pauses_are_no_noise(tmp_path: Path) -> None:
+    run = Run(noise=0.02).fit(steps=10, epochs=8, input_ms=2, compute_ms=10, pause_ms=500)
+    facts = resolve(run.capture(tmp_path))
+    assert facts.get(StepModel).noise > 0.1, "a step in ten is fifty times as long"
+    assert facts.get(EpochStarts).noise < 0.02
 
 
 def test_without_a_pause_there_is_next_to_none(tmp_path: Path) -> None:

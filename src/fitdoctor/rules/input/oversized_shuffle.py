@@ -46,7 +46,7 @@ from fitdoctor.facts.epoch_starts import EpochStarts
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.mapped import called_in, method, upstream
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
-from fitdoctor.facts.step_model import StepModel, stays
+from fitdoctor.facts.step_model import SMALLEST_PROVABLE, StepModel, stays
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site, Trial
@@ -95,7 +95,8 @@ def measure(
             )
         )
     epoch_s = training.steps_per_epoch * model.step.mid
-    if starts.pause.high <= model.noise * epoch_s:
+    noise = max(starts.noise, model.overhead, SMALLEST_PROVABLE)
+    if starts.pause.high <= noise * epoch_s:
         return Clear("the first step of an epoch takes no longer than the others")
     _, trial = trials.ratio("shuffle filled sooner", experiment=EXPERIMENT)
     sooner = _sooner(trial)
@@ -123,6 +124,7 @@ def measure(
                 "element_bytes": held,
                 "smaller": trial.detail.get("smaller"),
             },
+            noise=noise,
         )
     ]
 
