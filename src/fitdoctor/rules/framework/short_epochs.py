@@ -87,7 +87,6 @@ def measure(training: Training, costs: EpochCosts | None, trials: Trials, model:
     ratio, trial = trials.ratio(EXPERIMENT, experiment=EXPERIMENT)
     if ratio.mid >= 1:
         return Clear(f"{told}, and in one long epoch just as long")
-    # What the run spends beyond what the lab saw is something else: data that is prepared, memory that is given back.
     anew = statistics.median(trial.baseline_ns) / 1e9
     fixed, stops = _fixed(costs.between, anew, ratio), may_stop(training)
     found = rarer("between epochs", fixed, rest, training.epochs, part_s=costs.between.mid, stops=stops)
@@ -117,10 +116,14 @@ def measure(training: Training, costs: EpochCosts | None, trials: Trials, model:
 
 
 def _fixed(between: Interval, anew_s: float, ratio: Interval) -> Interval:
-    """Return the seconds between two epochs that one long epoch does not have."""
+    """Return the seconds between two epochs that one long epoch does not have.
+
+    What the run spends beyond what the lab saw is something else (data that is prepared, memory that is given back), or
+    the same, slower in the run: at worst none of it is, at best all, in the middle half.
+    """
     held = min(1.0, anew_s / between.mid) if between.mid > 0 else 0.0
-    ends = ((between.low, ratio.high), (between.mid, ratio.mid), (between.high, ratio.low))
-    return Interval(*(seconds * held * max(0.0, 1 - each) for seconds, each in ends))
+    ends = ((between.low, held, ratio.high), (between.mid, (1 + held) / 2, ratio.mid), (between.high, 1.0, ratio.low))
+    return Interval(*(seconds * share * max(0.0, 1 - stays) for seconds, share, stays in ends))
 
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
