@@ -3,6 +3,7 @@
 import os
 import tempfile
 import time
+from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
@@ -58,6 +59,10 @@ def make_model():
 
 def main():
     keras.utils.set_random_seed(1)
+    # Measured to be faster on a processor that has it.
+    cpu = Path("/proc/cpuinfo")
+    if cpu.exists() and "avx512_bf16" in cpu.read_text():
+        keras.config.set_dtype_policy("mixed_bfloat16")
     with tempfile.TemporaryDirectory() as folder:
         data = tf.data.Dataset.from_tensor_slices(take_pictures(folder)).shuffle(PICTURES, seed=1)
         data = data.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(16).prefetch(tf.data.AUTOTUNE)

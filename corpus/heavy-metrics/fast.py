@@ -60,8 +60,8 @@ def main():
     model = make_model()
     start = time.perf_counter()
     model.fit(counts, topics, batch_size=BATCH, epochs=EPOCHS, verbose=0)
-    results = judge(model, counts, topics)
     print(f"trained in {time.perf_counter() - start:.2f} s")
+    results = judge(model, counts, topics)
     print(f"area under the curves: {results['roc']:.3f} and {results['pr']:.3f}")
 
 

@@ -65,7 +65,7 @@ def main():
     keras.utils.set_random_seed(1)
     order = torch.Generator().manual_seed(1)
     loader = torch.utils.data.DataLoader(
-        Fruit(Store()), batch_size=32, shuffle=True, generator=order, num_workers=4, persistent_workers=True
+        Fruit(Store()), batch_size=32, shuffle=True, generator=order, num_workers=8, persistent_workers=True
     )
     model = make_model()
     start = time.perf_counter()

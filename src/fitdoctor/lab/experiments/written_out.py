@@ -47,6 +47,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     if (name := purity.unwritten_cache(dataset)) is not None:
         raise CannotRun(f"the cache file {name} is not complete", do="let one epoch run to its end first")
     as_is = Puller(job.loader)
+    as_is.block()  # TensorFlow finds out how much to do at once
     busy, cores = pace(as_is.block).cores, usable_cores()
     if busy < BUSY * cores:
         raise CannotRun(f"making batches keeps {busy:.1f} of {cores:g} cores busy: the others could help")
