@@ -106,6 +106,16 @@ def test_what_could_change_the_answer_most_comes_first(world: World) -> None:
     assert list(dict.fromkeys(world.order)) == ["large", "small"]
 
 
+def test_what_has_little_to_tell_may_come_early_and_have_little_time(world: World) -> None:
+    world.experiment("large", 9.0)
+    world.experiment("larger", 10.0)
+    world.experiment("early", 0.1, takes=1.0, values=iter([3.0, 9.0] * 50))
+    world.modules[-1].RANK = 9.5
+    found = trials(world.run(60))
+    assert list(dict.fromkeys(world.order)) == ["larger", "early", "large"]
+    assert len(found["early"]) == bench.FEWEST_PAIRS
+
+
 def test_what_was_asked_for_comes_sooner_and_has_half_of_the_time(world: World) -> None:
     world.experiment("large", 100.0, takes=1.0)
     world.experiment("asked", 0.01, values=iter([3.0, 9.0] * 50), takes=1.0)

@@ -145,7 +145,9 @@ def _worthwhile(every: Iterable[Any], seen: Seen, done: list[Any], sooner: tuple
     found = [module for module in every if module not in done and module.worth(seen) > 0]
 
     def place(module: Any) -> tuple[bool, bool, float]:
-        return not getattr(module, "FIRST", False), _name(module) not in sooner, -module.worth(seen)
+        # What has little to tell may still have to come early: others build on it.
+        rank = getattr(module, "RANK", None)
+        return not getattr(module, "FIRST", False), _name(module) not in sooner, -(rank or module.worth(seen))
 
     found.sort(key=place)
     return _in_order(found, offered=any(getattr(module, "OFFERS", False) for module in done))
