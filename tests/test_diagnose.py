@@ -171,3 +171,16 @@ def test_a_noisy_run_tells_large_savings_and_no_small_ones(tmp_path: Path, chang
     told = [each.because for each in report.passed if each.rule == "float64-data"]
     assert all("cannot tell less than 15 % from nothing" in each for each in told)
     assert len(told) == (not found)
+
+
+@pytest.mark.parametrize(("changed_ms", "found"), [(14, True), (17.5, False)])
+def test_what_was_rehearsed_in_turns_is_told_on_a_noisy_run(tmp_path: Path, changed_ms: float, found: bool) -> None:
+    """A large gain in every pair is something; a small one may be the machine's."""
+    run = Run("jax", noise=0.3)
+    run.fit(compute_ms=20, epochs_planned=50, metrics=["auc"])
+    run.noise, run._wave = 0.001, 0.0
+    for name, unit in (("metrics off", "ns per step"), ("rehearsed: metrics off", "ns per trained step")):
+        run.trial(name, baseline_ms=20, changed_ms=changed_ms, unit=unit, whole=False)
+    capture = run.capture(tmp_path)
+    assert facts.resolve(capture).get(StepModel).noise > 0.1
+    assert ("heavy-metrics" in [each.rule for each in diagnose(capture).findings]) is found

@@ -19,6 +19,7 @@ from fitdoctor.facts.roofline import as_data as roofline_as_data
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import BETWEEN_RUNS
 from fitdoctor.facts.whole_run import WholeRun
 from fitdoctor.model import (
     PARTS,
@@ -115,27 +116,35 @@ def _measured(rule: Rule, facts: Resolver, sites: Sequence[Site], source: Source
     if isinstance(verdict, Suspect):
         return [Suspicion(rule.name, rule.family, verdict.site, verdict.why)]
     model = facts.get(StepModel)
-    noise = min(model.noise, LARGE)
-    costly = [cost for cost in verdict if cost.saving.low > (noise if cost.noise is None else cost.noise)]
+    costly = [cost for cost in verdict if cost.saving.low > _noise(cost, model)]
     if not costly:
-        return [Passed(rule.name, _too_little(verdict, noise) + _although(sites))]
+        return [Passed(rule.name, _too_little(verdict, model) + _although(sites))]
     # Whether there is something to save is known from what was measured in turns; how much it will be is not.
     promised = [replace(cost, saving=model.in_another_run(cost.saving)) for cost in costly]
     return [_finding(rule, cost, sites, source) for cost in promised]
+
+
+def _noise(cost: Cost, model: StepModel) -> float:
+    """Return what a saving must exceed to be told from nothing."""
+    if cost.noise is not None:
+        return cost.noise
+    if cost.change is not None and cost.change.rehearsed and cost.saving.mid > LARGE:
+        # The training itself was run both ways, in turns: that its steps vary matters to neither.
+        return min(model.noise, BETWEEN_RUNS)
+    return min(model.noise, LARGE)
 
 
 def _although(sites: Sequence[Site]) -> str:
     return f" (the pattern is in the source at {', '.join(map(str, sites))})" if sites else ""
 
 
-def _too_little(costs: Sequence[Cost], noise: float) -> str:
+def _too_little(costs: Sequence[Cost], model: StepModel) -> str:
     if not costs:
         return "nothing of the kind was seen"
     most = max(costs, key=lambda cost: cost.saving.mid)
-    noise = noise if most.noise is None else most.noise
     return (
         f"{most.because}: removing it would save {units.percent_range(most.saving)} of the training, "
-        f"and this run cannot tell less than {units.percent(noise)} from nothing"
+        f"and this run cannot tell less than {units.percent(_noise(most, model))} from nothing"
     )
 
 
