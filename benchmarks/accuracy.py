@@ -64,8 +64,8 @@ def judged(capture: Path) -> tuple[Diagnosis, Mapping[str, Any]]:
     report = pipeline.diagnose_file(capture)
     lab = store.read_meta(capture).get("lab_time") or {}
     spent = lab["spent_s"] / lab["given_s"] if lab.get("given_s", 0) > 0 else None
-    before = pairs.compiled_before(store.read(capture))
-    findings = tuple(Found.of(each, report.run, before) for each in report.findings)
+    outside = pairs.compiled_outside(store.read(capture))
+    findings = tuple(Found.of(each, report.run, outside) for each in report.findings)
     return Diagnosis(findings, lab_spent=spent), report.run
 
 

@@ -25,18 +25,18 @@ class Found:
     """The same of what grows with the number of steps: what is traced and compiled once is in neither."""
 
     @classmethod
-    def of(cls, finding: Finding, run: Mapping[str, Any], compiled_before: float = 0.0) -> Found:
+    def of(cls, finding: Finding, run: Mapping[str, Any], compiled_outside: float = 0.0) -> Found:
         """Read it.
 
-        fitdoctor predicts what the user waits for, imports and making data and model included (`compiled_before`:
+        fitdoctor predicts what the user waits for, imports and making data and model included (`compiled_outside`:
         seconds of compiling in that); on scripts as short as these that is a visible part, and no fix changes it.
         """
         cost, site = finding.cost, finding.site
         projected = run.get("projected") or {}
         whole = sum(projected.values())
         training = whole - sum(projected.get(phase, 0.0) for phase in ("imports", "set-up"))
-        training -= min(compiled_before, projected.get("compiling", 0.0))
-        steps = training - pairs.paid_once(run, compiled_before)
+        training -= min(compiled_outside, projected.get("compiling", 0.0))
+        steps = training - pairs.paid_once(run, compiled_outside)
         scale = whole / training if training > 0 else 1.0
         steady = (cost.saving.mid * whole + _once(cost.change)) / steps if steps > 0 else None
         return cls(

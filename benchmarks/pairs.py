@@ -187,24 +187,33 @@ def watch_script(script: Path) -> Watched:
         if done.returncode != 0 or not (folder / "report.json").exists():
             raise BenchmarkError(f"{script.parent.name}/{script.name} failed:\n{done.stderr[-2000:]}")
         run = json.loads((folder / "report.json").read_text("utf-8"))["run"]
-        before = compiled_before(store.read(folder / "run.fitdoctor"))
-    return Watched(trained_in(done.stdout), paid_once(run, before))
+        outside = compiled_outside(store.read(folder / "run.fitdoctor"))
+    return Watched(trained_in(done.stdout), paid_once(run, outside))
 
 
-def paid_once(run: Mapping[str, Any], before: float) -> float:
-    """Return the seconds of a training that go into tracing and compiling once; `before` it began, so many more."""
+def paid_once(run: Mapping[str, Any], outside: float) -> float:
+    """Return the seconds of a training that go into tracing and compiling once; so many more were `outside` of it."""
     compiling: float = (run.get("projected") or {}).get("compiling", 0.0)
-    return max(0.0, compiling - before)
+    return max(0.0, compiling - outside)
 
 
-def compiled_before(capture: Capture) -> float:
-    """Return the seconds of compiling before the first training begins: JAX compiles what makes a model's weights."""
-    begins = min((call.start_ns for call in capture.calls if call.kind in ("fit", "loop")), default=0)
+def compiled_outside(capture: Capture) -> float:
+    """Return the seconds of compiling before the first training begins and after the last one ends.
+
+    JAX compiles what makes a model's weights; a script may predict with the trained model.
+    """
+    trainings = [call for call in capture.calls if call.kind in ("fit", "loop")]
+    if not trainings:
+        return 0.0
+    begins = min(call.start_ns for call in trainings)
+    ended = [call.end_ns for call in trainings if call.end_ns is not None]
+    ends = max(ended) if len(ended) == len(trainings) else sys.maxsize
     total = until = 0
     for each in sorted(capture.compiles, key=lambda each: each.start_ns):
-        if each.start_ns < begins:
+        if not begins <= each.start_ns < ends:
             # One traces, lowers and compiles inside another.
-            end = min(begins, each.start_ns + each.duration_ns)
+            end = each.start_ns + each.duration_ns
+            end = min(begins, end) if each.start_ns < begins else end
             total += max(0, end - max(until, each.start_ns))
             until = max(until, end)
     return total / 1e9

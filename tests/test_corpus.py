@@ -261,8 +261,8 @@ def test_a_step_time_is_predicted_without_what_is_compiled_once() -> None:
     """The fix saves six seconds in all: seven of the steps, but it compiles for one, elsewhere or not."""
     once = Change("work", once=Interval(0.0, 0.4, 2.0), also=(Change("saving", once=Interval.exact(0.6)),))
     assert Found.of(promise(Interval(0.1, 0.3, 0.7), once), RUN).steady == pytest.approx(0.7)
-    # A second of the compiling was before the training: the steps are the same.
-    assert Found.of(promise(Interval(0.1, 0.3, 0.7)), RUN, compiled_before=1.0).steady == pytest.approx(0.6)
+    # A second of the compiling was outside of the training: the steps are the same.
+    assert Found.of(promise(Interval(0.1, 0.3, 0.7)), RUN, compiled_outside=1.0).steady == pytest.approx(0.6)
     assert Found.of(promise(HALF), {}).steady is None
     told = row("a-b", Found("a-b", 7, None, HALF, steady=0.7), realised=HALF, steady=Interval(0.7, 0.75, 0.8))
     assert told.step_error == pytest.approx((0.3 - 0.25) / 0.25)
@@ -281,10 +281,20 @@ def test_a_capture_is_judged_as_a_run_would_be(tmp_path: Path) -> None:
     assert accuracy.judged(tmp_path / "none")[0].problem
 
 
+def test_compiling_outside_of_the_training_is_no_part_of_it(tmp_path: Path) -> None:
+    run = Run("jax").compiled("weights", ms=300)
+    run.clock += 400_000_000
+    run.fit(steps=50, compute_ms=10, finished=True).compiled("predict", ms=200)
+    assert pairs.compiled_outside(run.capture(tmp_path)) == pytest.approx(0.5)
+    inside = Run("jax").fit(steps=50, compute_ms=10, finished=True)
+    inside.clock -= 100_000_000
+    assert pairs.compiled_outside(inside.compiled("step", ms=50).capture(tmp_path)) == 0.0
+
+
 def test_watching_tells_what_is_compiled_once() -> None:
-    assert pairs.paid_once(RUN, before=0.5) == 1.5
-    assert pairs.paid_once(RUN, before=3.0) == 0.0
-    assert pairs.paid_once({}, before=0.0) == 0.0
+    assert pairs.paid_once(RUN, outside=0.5) == 1.5
+    assert pairs.paid_once(RUN, outside=3.0) == 0.0
+    assert pairs.paid_once({}, outside=0.0) == 0.0
     assert pairs.Watched(5.0, 1.5).steady == 3.5
 
 
