@@ -200,14 +200,15 @@ def paid_once(run: Mapping[str, Any], outside: float) -> float:
 def compiled_outside(capture: Capture) -> float:
     """Return the seconds of compiling before the first training begins and after the last one ends.
 
-    JAX compiles what makes a model's weights; a script may predict with the trained model.
+    JAX compiles what makes a model's weights; a script may predict with the trained model.  What follows a training
+    that was cut short is the lab's.
     """
     trainings = [call for call in capture.calls if call.kind in ("fit", "loop")]
     if not trainings:
         return 0.0
     begins = min(call.start_ns for call in trainings)
-    ended = [call.end_ns for call in trainings if call.end_ns is not None]
-    ends = max(ended) if len(ended) == len(trainings) else sys.maxsize
+    finished = (capture.meta.get("exit") or {}).get("reason") == "finished"
+    ends = max(call.end_ns or sys.maxsize for call in trainings) if finished else sys.maxsize
     total = until = 0
     for each in sorted(capture.compiles, key=lambda each: each.start_ns):
         if not begins <= each.start_ns < ends:

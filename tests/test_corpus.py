@@ -282,11 +282,13 @@ def test_a_capture_is_judged_as_a_run_would_be(tmp_path: Path) -> None:
 
 
 def test_compiling_outside_of_the_training_is_no_part_of_it(tmp_path: Path) -> None:
-    run = Run("jax").compiled("weights", ms=300)
+    run = Run("jax", mode="whole", exit={"code": 0, "reason": "finished"}).compiled("weights", ms=300)
     run.clock += 400_000_000
     run.fit(steps=50, compute_ms=10, finished=True).compiled("predict", ms=200)
     assert pairs.compiled_outside(run.capture(tmp_path)) == pytest.approx(0.5)
-    inside = Run("jax").fit(steps=50, compute_ms=10, finished=True)
+    run.meta["exit"]["reason"] = "capped"
+    assert pairs.compiled_outside(run.capture(tmp_path)) == pytest.approx(0.3), "what follows is the lab's"
+    inside = Run("jax", exit={"code": 0, "reason": "finished"}).fit(steps=50, compute_ms=10, finished=True)
     inside.clock -= 100_000_000
     assert pairs.compiled_outside(inside.compiled("step", ms=50).capture(tmp_path)) == 0.0
 
