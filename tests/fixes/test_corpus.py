@@ -21,7 +21,7 @@ SEEN: dict[str, tuple[str | None, dict[str, Any]]] = {
     "eager-replicas": (None, {}),
     "eager-step": (None, {}),
     "gil-bound-workers": ("workers=4", {"processes": 2, "own": 4}),
-    "idle-workers": (None, {"loader": True, "workers": 4}),
+    "idle-workers": (None, {"loader": True, "workers": 8}),
     "oversized-shuffle": (".shuffle(", {}),
     "per-element-map": (".map(prepare", {"code": ".batch(64).map(prepare)", "maps": 1}),
     "predict-in-loop": ("model.predict(", {"alternative": "predict_on_batch"}),
