@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training, merged
+from fitdoctor.facts.trials import CALLBACKS_OFF, Trials, callback_alone
 from fitdoctor.model import CallbackTime, Capture, Change, Interval, Site
 
 
@@ -54,6 +56,42 @@ class CallbackCosts:
             else Interval.exact(0.0)
         )
         return Change(part, Interval(1 - taken.high, 1 - taken.mid, 1 - taken.low))
+
+
+def freed(hook: HookCost, trials: Trials, model: StepModel, gone: float = 1.0) -> tuple[Change, ...]:
+    """Return what else of the step goes with a share `gone` of what a callback does after every step.
+
+    It leaves the caches cold and keeps the next step from being launched: without the callbacks steps were measured to
+    be shorter by more than the callbacks' own time.  What is beyond that is taken off the rest of the step; at worst it
+    is none of it.
+    """
+    own = (hook.training_s.mid + hook.saving_s.mid) / max(1.0, model.planned_steps)
+    rest = model.step.mid - model.parts["callbacks"].mid
+    less = _less(hook.name, trials) if hook.rhythm == "step" else None
+    if less is None or rest <= 0:
+        return ()
+    before = model.step.mid + hook.saving_s.mid / max(1.0, model.planned_steps)
+    beyond = [max(0.0, before * share - own) * gone / rest for share in (less.low, less.mid, less.high)]
+    if beyond[1] <= 0:
+        return ()
+    return (Change("step", Interval(1 - beyond[2], 1 - beyond[1], 1.0).clip(0.0, 1.0)),)
+
+
+def _less(name: str, trials: Trials) -> Interval | None:
+    """Return by which share of its time a step was shorter without this callback; None: it was not tried."""
+    try:
+        without, trial = trials.ratio(CALLBACKS_OFF)
+        names = list(trial.detail.get("callbacks") or ())
+        if names.count(name) != 1:
+            return None
+        part = 1.0
+        if len(names) > 1:
+            # Each was run alone: of what all of them take together, as large a part as it has of their sum.
+            alone = {each: trials.ratio(callback_alone(each), experiment=CALLBACKS_OFF)[0].mid - 1 for each in names}
+            part = max(0.0, alone[name]) / max(1e-9, sum(max(0.0, each) for each in alone.values()))
+    except MissingEvidence:
+        return None
+    return Interval(*(part * (1 - each) for each in (without.high, without.mid, without.low))).clip(0.0, 1.0)
 
 
 def establish(capture: Capture, training: Training) -> CallbackCosts:

@@ -86,8 +86,13 @@ def only_in_turns(trials: Trials, found: Gain) -> bool:
 def best(found: Sequence[Gain]) -> Gain:
     """Return the first that is nearly as good as the best; where data stays the same before where it may not."""
     most = max(each.saving.mid for each in found)
-    good = [each for each in found if each.saving.mid >= GOOD_ENOUGH * most]
+    good = [each for each in found if good_enough(each.saving.mid, most)]
     return next((each for each in good if each.same), good[0])
+
+
+def good_enough(saving: float, most: float) -> bool:
+    """Tell whether it saves nearly as much as the best, and leaves hardly more: of nine tenths a bit less is much."""
+    return saving >= GOOD_ENOUGH * most and 1 - most >= GOOD_ENOUGH * (1 - saving)
 
 
 def waits(trials: Trials, model: StepModel) -> bool:

@@ -25,6 +25,11 @@ REWRITTEN = "rewritten pipelines"
 FEWER = "let it train longer, or watch fewer steps: --steps 50"
 
 
+def callback_alone(name: str) -> str:
+    """Return the name of the trial of one callback without the others."""
+    return f"callback alone: {name}"
+
+
 def rewrite(rule: str) -> str:
     """Return how the names of trials begin that rewrite the pipeline for a rule."""
     return f"rewrite: {rule} ["

@@ -192,7 +192,11 @@ def _judged(
     low, mid, high = ((host - passes * one_pass) * here.count for passes in PASSES)
     if mid <= 0:
         return None
-    change = Change("work", costs.stays(as_in_the_step(Interval(low, mid, high), here, trial)))
+    # What the step takes beside its layers is something else, or waiting for Python and back, which no layer alone has:
+    # none of it, all of it, in the middle half.
+    beside = share * max(0.0, 1 - costs.accounted.mid) * costs.step.mid
+    gone = as_in_the_step(Interval(low, mid, high), here, trial)
+    change = Change("work", costs.stays(Interval(gone.low, gone.mid + beside / 2, gone.high + beside)))
     whole = costs.share(as_in_the_step(Interval.exact(alone * here.count), here, trial))
     return Cost(
         saving=model.with_change(change).saving(),

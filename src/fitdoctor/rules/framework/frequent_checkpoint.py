@@ -32,10 +32,11 @@ from collections.abc import Iterator
 from fitdoctor import units
 from fitdoctor.edits import Arguments
 from fitdoctor.facts import spots
-from fitdoctor.facts.callback_costs import CallbackCosts, HookCost
+from fitdoctor.facts.callback_costs import CallbackCosts, HookCost, freed
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
@@ -71,20 +72,22 @@ def _savers(source: SourceTree) -> Iterator[FoundCall]:
     return source.calls_of(*_SAVERS)
 
 
-def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> Verdict:
+def measure(training: Training, callbacks: CallbackCosts, model: StepModel, trials: Trials | None) -> Verdict:
     """Project what saving takes to the whole training."""
     if training.kind != "fit":
         return Absent(f"{training.kind} runs no callbacks")
     savers = [each for each in callbacks.costs if each.saving_s.mid > 0]
     if not savers:
         return Clear("no callback was seen to save anything on the training thread")
-    return [_cost(each, model) for each in savers]
+    return [_cost(each, trials, model) for each in savers]
 
 
-def _cost(hook: HookCost, model: StepModel) -> Cost:
+def _cost(hook: HookCost, trials: Trials | None, model: StepModel) -> Cost:
     whole = max(model.elsewhere.get("saving", 0.0), 1e-9)
-    gone = hook.saving_s.scale((1 - 1 / RARER) / whole).clip(0.0, 1.0)
-    change = Change("saving", Interval(1 - gone.high, 1 - gone.mid, 1 - gone.low))
+    rarer = 1 - 1 / RARER
+    gone = hook.saving_s.scale(rarer / whole).clip(0.0, 1.0)
+    also = freed(hook, trials, model, rarer) if trials is not None else ()
+    change = Change("saving", Interval(1 - gone.high, 1 - gone.mid, 1 - gone.low), also=also)
     each = units.duration(hook.saving_each.mid)
     return Cost(
         saving=model.with_change(change).saving(),

@@ -148,8 +148,8 @@ def _cost(calls: Repeated, all_calls: ShortCalls, model: StepModel) -> Cost:
     # At the low end the calls themselves took no longer than the shortest mean that fits what was seen.
     shares = (share, share, share * calls.each.low / calls.each.mid)
     remaining = (1 - a * (1 - b) for a, b in zip(shares, (stays.low, stays.mid, stays.high), strict=True))
-    # What a call leaves behind is cleared away after it, in the loop's own time: at best that is all of it.
-    change = Change("short calls", Interval(*remaining), also=(Change("other", Interval(0.0, 1.0, 1.0)),))
+    # What a call leaves behind is cleared away after it, in the loop's own time: none of that, all, in the middle half.
+    change = Change("short calls", Interval(*remaining), also=(Change("other", Interval(0.0, 0.5, 1.0)),))
     samples = f" on {calls.samples:.3g} samples" if calls.samples is not None else ""
     each = units.duration(calls.each.mid)
     return Cost(

@@ -8,7 +8,8 @@ just computes, no step runs.  A hook that runs every step needs little to cost m
 ## How it is established
 
 Every hook of every callback is timed in the run.  What a callback costs is its own time per call, projected
-to the whole training, as a share of it.  Work that other rules judge is left out: saving
+to the whole training, as a share of it; and, where the lab's steps without callbacks were shorter by more than
+that, what they leave behind for the next step to pay.  Work that other rules judge is left out: saving
 (frequent-checkpoint) and the progress bar (chatty-progress).  Callbacks that Keras runs on its own thread
 beside the step do not count.
 
@@ -35,15 +36,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fitdoctor import units
 from fitdoctor.edits import Define
 from fitdoctor.facts import spots
-from fitdoctor.facts.callback_costs import CallbackCosts, HookCost
+from fitdoctor.facts.callback_costs import CallbackCosts, HookCost, freed
 from fitdoctor.facts.provable.functions import library
 from fitdoctor.facts.source_tree import SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
+from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
@@ -89,7 +92,7 @@ def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
 
 
-def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> Verdict:
+def measure(training: Training, callbacks: CallbackCosts, model: StepModel, trials: Trials | None) -> Verdict:
     """Project each callback's own time to the whole training."""
     if training.kind != "fit":
         return Absent(f"{training.kind} runs no callbacks")
@@ -97,7 +100,11 @@ def measure(training: Training, callbacks: CallbackCosts, model: StepModel) -> V
     if not judged:
         beside = f" ({', '.join(callbacks.beside)} run beside it)" if callbacks.beside else ""
         return Clear(f"no callback of its own runs on the training thread{beside}")
-    return [_cost(each, callbacks.without(each, model), model) for each in judged]
+    return [_cost(each, _change(each, callbacks, trials, model), model) for each in judged]
+
+
+def _change(hook: HookCost, callbacks: CallbackCosts, trials: Trials | None, model: StepModel) -> Change:
+    return replace(callbacks.without(hook, model), also=freed(hook, trials, model) if trials is not None else ())
 
 
 def _cost(hook: HookCost, change: Change, model: StepModel) -> Cost:

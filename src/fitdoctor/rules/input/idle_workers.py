@@ -51,7 +51,7 @@ from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.loader import Loader
-from fitdoctor.facts.rewrites import believed
+from fitdoctor.facts.rewrites import believed, good_enough
 from fitdoctor.facts.source_datasets import keras_datasets, works
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -63,8 +63,6 @@ from fitdoctor.rules.input import gil_bound_workers
 
 EXPERIMENT = "more workers"
 TRIED = (2, 4, 8)
-_ENOUGH = 0.95
-"""Of what the best number of workers saves, fewer of them, or threads, must save this share to be proposed."""
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
 
@@ -124,7 +122,7 @@ def measure(
         return Clear(f"more workers than {own} do not bring batches faster (time per batch with {rates})")
     savings = [model.with_change(way.change).saving() for way in ways]
     best = max(saving.mid for saving in savings)
-    saving, way = next(each for each in zip(savings, ways, strict=True) if each[0].mid >= _ENOUGH * best)
+    saving, way = next(each for each in zip(savings, ways, strict=True) if good_enough(each[0].mid, best))
     kind = "processes" if way.processes and not torchs else "workers"
     computes = loader.computes
     return [
