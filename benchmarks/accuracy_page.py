@@ -22,7 +22,7 @@ class Found:
     saving: Interval
     """As a share of the training, which is what the scripts time."""
     steady: float | None = None
-    """The same of what grows with the number of steps: what is traced and compiled once is in neither."""
+    """The same of what grows with the number of steps: what is compiled once, and a pause that came once, is in neither."""
 
     @classmethod
     def of(cls, finding: Finding, run: Mapping[str, Any], compiled_outside: float = 0.0) -> Found:
@@ -222,8 +222,10 @@ def page(
         "both are watched, without experiments, which costs microseconds a step.",
         "*Time off by* compares the training time that is left, predicted against realised. These trainings are\n"
         "short: where a fix saves nine tenths, a second of compiling is most of what is left, and a longer training\n"
-        "would not pay it again. *Step off by* leaves such compiling out on both sides: it is how far the predicted\n"
-        "time of a step (with what lies between steps and epochs, over all steps of the slow script) is off.",
+        "would not pay it again; and about every other run of a script stands still once for about a second, at\n"
+        "the beginning of its second epoch, whoever watches. *Step off by* leaves both out on both sides: it is how\n"
+        "far the predicted time of a step (with what lies between steps and epochs, over all steps of the slow\n"
+        "script) is off.",
         f"Measured on {date}: {machine}; {stack or 'versions unknown'}."
         + (" Captures of earlier runs were judged anew." if again else ""),
         "## In short",

@@ -4,7 +4,7 @@
 
 Slow and fast run in turns, each time in a fresh process, watched from beginning to end and otherwise let be (which
 costs microseconds a step); the time is what the script itself prints at its end, measured around its training.  What of
-it is tracing and compiling that a longer training would not do again is known from watching.
+it a longer training would not pay again (compiling, a pause that came once) is known from watching.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def measure(folder: Path, count: int, *, say: Callable[[str], None] = lambda lin
 
     def run(script: Path) -> float:
         seen[script.stem].append(pairs.watch_script(script))
-        return seen[script.stem][-1].seconds
+        return seen[script.stem][-1].steady
 
     pairs.measure(folder, count, run, say, agree)
     today = datetime.date.today().isoformat()

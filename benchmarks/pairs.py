@@ -169,7 +169,7 @@ class Watched:
     seconds: float
     """As the script itself tells."""
     once: float
-    """Of them: tracing and compiling that a longer training would not do again."""
+    """Of them: what a longer training would not pay again."""
 
     @property
     def steady(self) -> float:
@@ -192,9 +192,13 @@ def watch_script(script: Path) -> Watched:
 
 
 def paid_once(run: Mapping[str, Any], outside: float) -> float:
-    """Return the seconds of a training that go into tracing and compiling once; so many more were `outside` of it."""
-    compiling: float = (run.get("projected") or {}).get("compiling", 0.0)
-    return max(0.0, compiling - outside)
+    """Return the seconds of a training that a longer one would not pay again.
+
+    Tracing and compiling, of which so many seconds more were `outside` of it; and a pause between two epochs that came
+    once: about every other run of the same script has one, of about a second.
+    """
+    projected = run.get("projected") or {}
+    return max(0.0, projected.get("compiling", 0.0) - outside) + float(projected.get("pause", 0.0))
 
 
 def compiled_outside(capture: Capture) -> float:

@@ -297,6 +297,7 @@ def test_watching_tells_what_is_compiled_once() -> None:
     assert pairs.paid_once(RUN, outside=0.5) == 1.5
     assert pairs.paid_once(RUN, outside=3.0) == 0.0
     assert pairs.paid_once({}, outside=0.0) == 0.0
+    assert pairs.paid_once({"projected": {"compiling": 2.0, "pause": 1.0}}, outside=0.5) == 2.5
     assert pairs.Watched(5.0, 1.5).steady == 3.5
 
 

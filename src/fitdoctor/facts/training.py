@@ -140,8 +140,10 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
     call_count = sum(call.count for call in calls)
     plans = [_plan(capture, call, steps, last=call is _last(capture)) for call, steps in seen]
     epochs = sum(plan.epochs for plan in plans)
-    per_epoch, gaps = _per_epoch(capture, seen, epochs)
+    per_epoch, pause, gaps = _per_epoch(capture, seen)
     elsewhere = {name: seconds * epochs for name, seconds in per_epoch.items()}
+    if pause > 0:
+        elsewhere["pause"] = pause
     planned = sum(plan.steps for plan in plans)
     saving = _saving_per_step(capture, seen)
     if saving > 0:
@@ -227,21 +229,19 @@ def _complete_epochs(capture: Capture, call: Call, steps: Steps) -> list[float]:
     ]
 
 
-def _per_epoch(
-    capture: Capture, seen: Sequence[tuple[Call, Steps]], epochs: int
-) -> tuple[dict[str, float], tuple[Gap, ...]]:
-    """Return the seconds per epoch outside its steps, by what they went to; on average over all `epochs`."""
+def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[dict[str, float], float, tuple[Gap, ...]]:
+    """Return the seconds per epoch outside its steps, by what they went to; and those of a pause that came once."""
     looked = later_epochs(capture, seen)
     ids = {call.id for call, _ in seen}
     if not looked:
         if seen[-1][0].kind != "fit":
-            return {}, ()
+            return {}, 0.0, ()
         gap = Gap(
             "validation and the time between epochs",
             "no epoch was seen to its end",
             Gap.LONGER,
         )
-        return {}, (gap,)
+        return {}, 0.0, (gap,)
     # The mean: not every epoch validates, and in some of them memory is given back or old iterators are torn down.
     validation = statistics.fmean(look[0] for look in looked)
     hooks = [
@@ -251,27 +251,27 @@ def _per_epoch(
     ]
     own = sum(each.self_ns / max(1, each.count) for each in hooks) / 1e9
     nested = sum((each.total_ns - each.self_ns) / max(1, each.count) for each in hooks) / 1e9
-    rest = mean_over([look[1] for look in looked], epochs, by_hooks=own + nested) - own - nested
+    rests = [look[1] for look in looked]
+    pause = pause_seen(rests, by_hooks=own + nested)
+    rest = (sum(rests) - pause) / len(rests) - own - nested
     split = {
         "validation": validation,
         "epoch callbacks": own,
         "saving": nested,
         "between epochs": max(0.0, rest),
     }
-    return split, ()
+    return split, pause, ()
 
 
-def mean_over(values: Sequence[float], epochs: int, by_hooks: float = 0.0) -> float:
-    """Return the mean over all epochs of what was seen in some of them.
+def pause_seen(values: Sequence[float], by_hooks: float = 0.0) -> float:
+    """Return what one of these is longer than the others are on average, where it is far longer than every other.
 
-    One that is far longer than every other (memory is given back, once) is not taken to come again; unless callbacks
-    took that time, which may save every now and then.
+    Memory is given back, old iterators end: that came once, is not taken to come again, and no fix of what happens in
+    every epoch takes it away.  Unless callbacks took that time, which may save every now and then.
     """
     *others, longest = sorted(values)
     alone = len(others) >= FEWEST_OTHERS and longest > FAR_LONGER * max(others) and by_hooks < longest / FAR_LONGER
-    if not alone or epochs <= len(values):
-        return statistics.fmean(values)
-    return (sum(values) + (epochs - len(values)) * statistics.fmean(others)) / epochs
+    return longest - statistics.fmean(others) if alone else 0.0
 
 
 def _between_passes(capture: Capture, calls: Sequence[Call], on: float) -> float:
@@ -286,8 +286,8 @@ def _between_passes(capture: Capture, calls: Sequence[Call], on: float) -> float
         gaps += passed[steps.epoch[1:] != steps.epoch[:-1]].clip(0).tolist()
     if sum(gaps) <= 0:
         return seen * on
-    passes = max(len(gaps), round(len(gaps) * on))
-    return seen * mean_over(gaps, passes) * passes / sum(gaps)
+    pause = pause_seen(gaps)
+    return seen * ((sum(gaps) - pause) * on + pause) / sum(gaps)
 
 
 def later_epochs(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> list[tuple[float, float]]:

@@ -19,6 +19,7 @@ _ONCE = {
     "compiling": "seen once: tracing, compiling and the first steps of each train function",
 }
 _SUMMED = {
+    "pause": "seen once between two epochs, far longer than the others: memory given back, old iterators ended",
     "calls": "what each call takes beyond its steps, times the calls",
     "between calls": "seen: the script's own code between the calls",
     "other calls": "the other trainings of the script, projected to their ends",
