@@ -22,7 +22,7 @@ class Found:
     saving: Interval
     """As a share of the training, which is what the scripts time."""
     steady: float | None = None
-    """The same of what grows with the number of steps: what is compiled once, and a pause that came once, is in neither."""
+    """The same of what grows with the number of steps: what is paid once, however long a training is, is in neither."""
 
     @classmethod
     def of(cls, finding: Finding, run: Mapping[str, Any], compiled_outside: float = 0.0) -> Found:

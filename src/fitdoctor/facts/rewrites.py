@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.step_model import StepModel, input_change
@@ -54,7 +54,7 @@ def gains(trials: Trials, model: StepModel, rule: str) -> list[Gain]:
     found = []
     for ratio, trial in trials.rewritten(rule):
         if ratio.high < 1:
-            change = believed(trials, trial.name, input_change(ratio.clip(0.0, 1.0)))
+            change = believed(trials, trial.name, input_change(ratio.clip(0.0, 1.0)), model)
             found.append(Gain(ratio, model.with_change(change).saving(), change, trial))
     return found
 
@@ -71,10 +71,40 @@ def felt(trials: Trials, model: StepModel, trial: str) -> bool:
     return any(each is not None and each.ratio.high < SHOWN for each in rehearsals)
 
 
-def believed(trials: Trials, name: str, change: Change) -> Change:
-    """Return the change as the rehearsal of that trial showed it, or as it was, where there was none."""
+def believed(trials: Trials, name: str, change: Change, model: StepModel, epochs: int = 0) -> Change:
+    """Return the change as the rehearsal of that trial showed it, or as it was, where there was none.
+
+    `epochs`: of so many the first stays as it was.
+    """
     seen = trials.rehearsed(name)
-    return change if seen is None else seen.change(change)
+    if seen is None:
+        return change
+    seen = seen.beside(_as_is(model, whole=seen.whole))
+    return (seen.later(epochs) if epochs else seen).change(change)
+
+
+def _as_is(model: StepModel, *, whole: bool) -> float:
+    """Return seconds of a step of the run as rehearsals take them: without callbacks, with what is between epochs."""
+    between = model.elsewhere.get("between epochs", 0.0) / max(1.0, model.planned_steps) if whole else 0.0
+    return model.step.mid - model.parts["callbacks"].mid + between
+
+
+def begun_anew(
+    trials: Trials, name: str, change: Change, epochs: int, model: StepModel, *, every: bool = False
+) -> Change:
+    """Return a change that was rehearsed with what its data takes longer to begin, epoch after epoch, than it does now.
+
+    Workers that stay still have to make their first batches.  `every`: workers are started in every epoch, and what the
+    change was said to cost beside is just that.
+    """
+    seen = trials.rehearsed(name)
+    steps = model.planned_steps * (model.step.mid - model.parts["callbacks"].mid)
+    if seen is None or seen.begins_s is None or not change.rehearsed or steps <= 0:
+        return change
+    more = max(0.0, seen.begins_s * epochs - model.elsewhere.get("between epochs", 0.0)) / steps
+    stays = change.remaining
+    longer = Interval(stays.low, stays.mid + more, stays.high + 2 * more).clip(0.0, 1.0)
+    return replace(change, remaining=longer, once=Interval.exact(0.0) if every else change.once)
 
 
 def only_in_turns(trials: Trials, found: Gain) -> bool:

@@ -133,11 +133,11 @@ class StepModel:
         more = sorted(max(0.0, alone - now / each) if instead else alone * each for each in times)
         return Change("work", ratio.clip(0.0, 1.0), once=Interval(*more))
 
-    def without_python_beside(self) -> tuple[Change, ...]:
-        """Return what becomes of the step's own work once Python no longer holds the GIL beside it.
+    def without_loader_beside(self) -> tuple[Change, ...]:
+        """Return what becomes of the step's own work once making batches no longer holds the GIL or empties the caches.
 
-        Alone it is shorter; how much of the difference is the GIL's is not known: none of it, all of it, in the middle
-        half.  Where batches are prepared ahead the model of both sides says it already.
+        Alone it is shorter; how much of the difference is due to that is not known: none of it, all of it, in the
+        middle half.  Where batches are prepared ahead the model of both sides says it already.
         """
         if self.works_ahead or self.work_alone is None or self._work <= self.work_alone.seconds.mid:
             return ()

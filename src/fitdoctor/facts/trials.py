@@ -42,12 +42,26 @@ class Rehearsed:
     ratio: Interval
     whole: bool
     """Whole epochs, with what is between them; else steps only."""
+    changed_s: float = 0.0
+    """What a step took on the changed data."""
+    begins_s: float | None = None
+    """Where only steps count: what beginning the changed data anew took, beyond a step; None: not seen."""
 
     def change(self, change: Change) -> Change:
         """Return what the same fix does to the training, by what was seen in place of what the model would say."""
         stays = self.ratio.clip(0.0, 1.0)
         between = (Change("between epochs", stays, rehearsed=True),) if self.whole else change.also
         return Change("step", stays, once=change.once, also=between, rehearsed=True)
+
+    def beside(self, step_s: float) -> Rehearsed:
+        """Return it for a run whose step, as it is, takes so long.
+
+        Where the run's own step is shorter than the rehearsed one, the changed step is a larger share of it; where it
+        is longer, what made it longer may stay.  Of the two the larger share is believed: trainings made fast by hand
+        took longer than in rehearsals, where everything is warm, in four pairs of four.
+        """
+        mid = max(self.ratio.mid, self.changed_s / step_s if step_s > 0 else 0.0)
+        return replace(self, ratio=Interval(self.ratio.low, mid, max(self.ratio.high, mid)))
 
     def later(self, epochs: int) -> Rehearsed:
         """Return what it is over all epochs, where the first stays as it was."""
@@ -105,7 +119,11 @@ class Trials:
         """Return what the training took on the data of a trial, over the training as it is; None: not rehearsed."""
         for trial in self.trials:
             if trial.name == f"rehearsed: {name}" and trial.baseline_ns and trial.changed_ns:
-                return Rehearsed(rows.paired(trial.baseline_ns, trial.changed_ns), bool(trial.detail.get("whole")))
+                begun = trial.detail.get("begun_ns")
+                changed = statistics.median(trial.changed_ns) / 1e9
+                beyond = max(0.0, begun / 1e9 - changed) if begun is not None else None
+                ratio = rows.paired(trial.baseline_ns, trial.changed_ns)
+                return Rehearsed(ratio, bool(trial.detail.get("whole")), changed, beyond)
         return None
 
     def untried(self, what: str, remedy: str = CAPPED) -> Gap:

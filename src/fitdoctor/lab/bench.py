@@ -122,6 +122,7 @@ def run(
     job = Job(model, str(call.info.get("backend")), *arguments, step_ns=seen.step_ns)
     job.restore = snapshot.restore
     done: list[Any] = []
+    spent: dict[str, float] = {}
     while todo := _worthwhile(every, seen, done, sooner):
         left = deadline - time.monotonic()
         if left < LEAST_SECONDS:
@@ -129,12 +130,14 @@ def run(
             return
         module = todo[0]
         tell(f"experiment {len(done) + 1} of {len(done) + len(todo)}: {module.NAME}")
+        now = time.monotonic()
         try:
             share = ASKED_SHARE if _name(module) in sooner else _share(todo, seen)
-            now = time.monotonic()
             _one(recorder, call, job, seen, module, now + left * share, now + left * max(share, MOST_SHARE))
         finally:
             snapshot.restore()
+            spent[module.NAME] = time.monotonic() - now
+            recorder.meta(lab={"state_bytes": snapshot.bytes, "spent_s": spent})
         done.append(module)
         if hasattr(module, "learned"):
             seen = module.learned(job, seen)

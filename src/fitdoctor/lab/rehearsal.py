@@ -203,6 +203,8 @@ class Steps:
         self._adapter = job._adapter(x, **given)
         self._begin: Callable[[], Any] = job._epochs(self._adapter)
         self.batches: Any = None
+        self.begun_ns: list[int] = []
+        """What it took, each time, from the end of the data to the end of the first step on it begun anew."""
 
     def block(self) -> float:
         """Train for a while."""
@@ -253,7 +255,8 @@ class _Feeding:
                 result = self._fed(args)
             except _ended():
                 raise CannotRun(_USED_UP, do=_TWICE) from None
-            self._left_out += time.perf_counter_ns() - begun
+            self._of.begun_ns.append(time.perf_counter_ns() - begun)
+            self._left_out += self._of.begun_ns[-1]
         now = time.perf_counter_ns()
         if self._start is None:
             if self._count >= 0 and now - self._first > LEAD_SECONDS * 1e9:

@@ -103,7 +103,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     if ratio.mid >= 1 or count <= own:
         return Clear(f"with {count} steps per execution a step took {units.percent(ratio.mid)} of its time: no gain")
     change = model.change_by_compiling(ratio, tried[count].detail.get("compile_s"))
-    change = believed(trials, tried[count].name, change)
+    change = believed(trials, tried[count].name, change, model)
     return [
         Cost(
             saving=model.with_change(change).saving(),

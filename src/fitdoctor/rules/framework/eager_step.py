@@ -116,7 +116,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     remaining = model.stays_of_call(ratio, each) if training.kind == "loop" else ratio
     change = model.change_by_compiling(remaining, trial.detail.get("compile_s"), instead=False)
     if training.kind == "fit":
-        change = believed(trials, trial.name, change)
+        change = believed(trials, trial.name, change, model)
     if ratio.mid >= 1:
         return Clear(f"compiled, the same step was measured to take {units.percent(ratio.mid)} of its time: no gain")
     gain = units.percent_range(ratio)

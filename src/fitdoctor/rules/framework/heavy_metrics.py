@@ -107,7 +107,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     ratio, trial = trials.ratio("metrics off", experiment=EXPERIMENT)
     if ratio.mid >= 1:
         return Clear("without its metrics the step was measured to take just as long")
-    change = believed(trials, trial.name, Change("work", ratio.clip(0.0, 1.0)))
+    change = believed(trials, trial.name, Change("work", ratio.clip(0.0, 1.0)), model)
     names = trial.detail.get("metrics") or names or []
     return [
         Cost(

@@ -84,7 +84,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
     ratio, trial = trials.ratio("jit_compile=True", experiment=EXPERIMENT)
     if ratio.mid >= 1:
         return Clear(f"compiled by XLA, the same step was measured to take {units.percent(ratio.mid)}: no gain")
-    change = believed(trials, trial.name, model.change_by_compiling(ratio, trial.detail.get("compile_s")))
+    change = believed(trials, trial.name, model.change_by_compiling(ratio, trial.detail.get("compile_s")), model)
     return [
         Cost(
             saving=model.with_change(change).saving(),

@@ -107,7 +107,7 @@ def measure(
     if seconds / cores <= step.high:
         took = units.duration(seconds / cores)
         return Clear(f"the cores could make a batch in {took}, and the step alone takes {units.duration(step.mid)}")
-    change = _change(trials, pipeline)
+    change = _change(trials, pipeline, model)
     saving = model.with_change(change).saving()
     better = _rewrite(trials, model, saving)
     if better is not None:
@@ -182,13 +182,13 @@ def _cpu_of_input(training: Training, model: StepModel, input_: Alone, work: Alo
     return max(0.0, model.cpu_s - work.seconds.mid * work.cores)
 
 
-def _change(trials: Trials, pipeline: InputPipeline) -> Change:
+def _change(trials: Trials, pipeline: InputPipeline, model: StepModel) -> Change:
     """Return what becomes of the training once its batches are made elsewhere, as it was tried or by what they take."""
     try:
         ratio, _ = trials.ratio(WRITTEN)
     except MissingEvidence:
         return Change("input", _stays(pipeline))
-    return believed(trials, WRITTEN, Change("input", ratio.clip(0.0, 1.0)))
+    return believed(trials, WRITTEN, Change("input", ratio.clip(0.0, 1.0)), model)
 
 
 def _stays(pipeline: InputPipeline) -> Interval:
@@ -207,7 +207,7 @@ def _rewrite(trials: Trials, model: StepModel, saving: Interval) -> str | None:
         local = trial.detail.get("unit") == "ns per batch" or "decoded_pixels" in trial.detail
         if local and trial.name != WRITTEN and trial.baseline_ns and trial.changed_ns:
             ratio, _ = trials.ratio(trial.name)
-            change = believed(trials, trial.name, replace(_local(ratio, trial, model), overlap=True))
+            change = believed(trials, trial.name, replace(_local(ratio, trial, model), overlap=True), model)
             if ratio.high < 1 and model.with_change(change).saving().mid >= MOST_OF_IT * saving.mid:
                 return trial.name
     return None

@@ -47,7 +47,7 @@ from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import spots
 from fitdoctor.facts.loader import WAITS, Loader
-from fitdoctor.facts.rewrites import believed
+from fitdoctor.facts.rewrites import begun_anew, believed
 from fitdoctor.facts.source_datasets import keras_datasets, makes_batches
 from fitdoctor.facts.source_loops import calculates, loops_in
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
@@ -103,7 +103,7 @@ def measure(training: Training, loader: Loader, trials: Trials, model: StepModel
             f"with {count} processes a batch took {units.percent_range(ratio)} of the time: they are not faster"
         )
     modelled = (_freed if contended else processes)(loader, model, ratio, trial, training.epochs)
-    change = believed(trials, trial.name, modelled)
+    change = rehearsed(training, trials, model, trial, modelled)
     share = loader.computes
     return [
         Cost(
@@ -173,6 +173,12 @@ def processes(loader: Loader, model: StepModel, ratio: Interval, trial: Trial, e
     least = loader.least(model)
     stays = Interval(*(min(1.0, max(each, least)) for each in (ratio.low, ratio.mid, ratio.high)))
     return Change("input", stays, overlap=True, once=_starts(trial, epochs))
+
+
+def rehearsed(training: Training, trials: Trials, model: StepModel, trial: Trial, modelled: Change) -> Change:
+    """Return what the processes of a trial do to the training, as it was rehearsed."""
+    change = believed(trials, trial.name, modelled, model)
+    return begun_anew(trials, trial.name, change, training.epochs, model, every=True)
 
 
 def _starts(trial: Trial, epochs: int) -> Interval:

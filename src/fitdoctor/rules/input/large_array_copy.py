@@ -94,7 +94,7 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
         return Clear(f"an epoch on arrays that were cast before begins no sooner (in {units.duration(anew)})")
     # The cast that is made once takes about as long as one of the two between epochs.
     once = Interval(0.25, 0.5, 1.0).scale(anew)
-    change = believed(trials, trial.name, Change("between epochs", stays(ratio, anew, between), once=once))
+    change = believed(trials, trial.name, Change("between epochs", stays(ratio, anew, between), once=once), model)
     return [
         Cost(
             saving=model.with_change(change).saving(),

@@ -97,7 +97,7 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     if ratio.low >= 1:
         return Clear("what is done to pictures before they are shrunk takes as long after it")
     share = share_of_loader(trial, model)
-    change = believed(trials, trial.name, shorter_input(ratio, share))
+    change = believed(trials, trial.name, shorter_input(ratio, share), model)
     decoded, kept = (float(trial.detail.get(name) or 0) for name in ("decoded_pixels", "shrunk_pixels"))
     return [
         Cost(

@@ -226,7 +226,7 @@ def measure(pipeline: InputPipeline, model: StepModel, trials: Trials | None) ->
     change = Change("input", Interval.exact(1.0), overlap=True)
     # A rehearsal says how much; whether there is anything to overlap, what each side takes in the run says.
     if trials is not None and model.with_change(change).saving().low > model.noise:
-        change = believed(trials, AHEAD, change)
+        change = believed(trials, AHEAD, change, model)
     after = model.with_change(change)
     if pipeline.operators is None and after.saving().high > model.noise:
         raise MissingEvidence(

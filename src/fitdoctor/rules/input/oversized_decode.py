@@ -103,7 +103,7 @@ def _way(ratio: Interval, trial: Trial, training: Training, trials: Trials, mode
     share = share_of_loader(trial, model)
     change = shorter_input(ratio, share)
     if not _mostly_late(trials):
-        change = believed(trials, trial.name, change)
+        change = believed(trials, trial.name, change, model)
     if trial.name == BEFOREHAND:
         change = replace(change, once=_offline(trial, training))
     decoded, kept = (float(trial.detail.get(name) or 0) for name in ("decoded_pixels", "shrunk_pixels"))

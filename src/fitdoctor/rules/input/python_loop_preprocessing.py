@@ -106,7 +106,7 @@ def measure(training: Training, loader: Loader, trials: Trials, model: StepModel
         what = "goes over no arrays" if not most.arrays else "spends its time in the calls it makes"
         return Clear(f"the loop at {most.site} takes {units.percent(most.share)} of a batch and {what}")
     # Only TensorFlow makes batches on a thread of its own, beside the step.
-    beside = model.without_python_beside() if training.backend == "tensorflow" else ()
+    beside = model.without_loader_beside() if training.backend == "tensorflow" else ()
     return [_cost(each, seconds, model, beside) for each in accused]
 
 

@@ -126,7 +126,7 @@ def _cost(function: PythonFunction, model: StepModel, cores: float) -> Cost:
     if model.cpu_s is not None:
         processes = min(processes, max(0.0, model.step.mid - model.cpu_s / cores))
     stays = [1 - saved / wait for saved in (free, (free + processes) / 2, processes)]
-    change = input_change(Interval(*stays), *model.without_python_beside())
+    change = input_change(Interval(*stays), *model.without_loader_beside())
     share = function.cpu_each / function.wall_each if function.wall_each > 0 else 0.0
     return Cost(
         saving=model.with_change(change).saving(),

@@ -111,7 +111,7 @@ def measure(training: Training, source: SourceTree | None, trials: Trials, model
             (reading.high, ratio.low, whole.low),
         )
     ]  # fmt: skip
-    change = input_change(Interval.around(1 - min(1.0, share) for share in shares))
+    change = input_change(Interval.around(1 - min(1.0, share) for share in shares), *model.without_loader_beside())
     site = found.get("site")
     return [
         Cost(

@@ -36,7 +36,7 @@ from fitdoctor import units
 from fitdoctor.edits import Chain
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
-from fitdoctor.facts.rewrites import felt
+from fitdoctor.facts.rewrites import believed, felt
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel, stays
 from fitdoctor.facts.training import Training
@@ -79,10 +79,9 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
     ratio = ratio.clip(0.0, 1.0)
     first = 1 / training.epochs
     later = Interval(*(each + (1 - each) * first for each in (ratio.low, ratio.mid, ratio.high)))
-    change = Change("input", later, also=_between(pipeline, later))
-    rehearsed = trials.rehearsed(trial.name)
-    if rehearsed is not None:
-        change = rehearsed.later(training.epochs).change(change)
+    change = believed(
+        trials, trial.name, Change("input", later, also=_between(pipeline, later)), model, training.epochs
+    )
     size = _size(trial.detail, training)
     return [
         Cost(

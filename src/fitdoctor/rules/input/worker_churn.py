@@ -19,10 +19,12 @@ torch, with processes that stay 10 to 33 ms.
 
 ## What to do
 
-`DataLoader`: `persistent_workers=True`.  The same batches in the same order, but for a shuffled loader: torch then
-draws one random number less per epoch, so the orders of later epochs are others.  `PyDataset`: longer epochs (a dataset
-whose `num_batches` is None and `steps_per_epoch=…`: as many steps in a tenth of the epochs), or one worker where one
-keeps up.
+`DataLoader`: `persistent_workers=True`.  The same batches in the same order, but torch then draws one random number
+less per epoch from its global generator: a shuffled loader orders later epochs otherwise, and on the torch backend a
+`Dropout` without a seed drops other units, since Keras takes it from the same generator (seen: other losses, the same
+every time).  Workers that draw random numbers themselves go on with them instead of being seeded anew.  `PyDataset`:
+longer epochs (a dataset whose `num_batches` is None and `steps_per_epoch=…`: as many steps in a tenth of the epochs),
+or one worker where one keeps up.
 
 ## When it is not worth it
 
@@ -55,6 +57,11 @@ from fitdoctor.rules import Absent, Clear, Verdict
 
 EXPERIMENT = "workers kept between epochs"
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+_DRAWING = ("Dropout", "Noise", "Random")
+"""In the names of layers that draw random numbers."""
+_ITEMS = ("__getitem__", "__getitems__", "__iter__")
+_RANDOM = ("rand", "rng", "choice", "shuffle")
+"""In the names of what draws them."""
 
 
 SUSPICION = "may start all worker processes anew in every epoch"
@@ -109,7 +116,7 @@ def measure(
     between = model.elsewhere.get("between epochs", 0.0) / training.epochs
     if ratio.mid >= 1 or between <= 0:
         return Clear(f"from one epoch to the next it takes {units.duration(anew)}, no longer than with workers kept")
-    change = believed(trials, trial.name, _change(anew, ratio, between, training, torchs))
+    change = believed(trials, trial.name, _change(anew, ratio, between, training, torchs), model)
     return [
         Cost(
             saving=model.with_change(change).saving(),
@@ -122,6 +129,7 @@ def measure(
             evidence={
                 "loader": torchs,
                 "shuffled": training.info.get("shuffled"),
+                "draws": _model_draws(training),
                 "anew_ms": anew * 1e3,
                 "kept_ms": kept * 1e3,
                 "between_ms": between * 1e3,
@@ -130,6 +138,12 @@ def measure(
             },
         )
     ]
+
+
+def _model_draws(training: Training) -> bool:
+    """Tell whether the model may draw from the generator that the loader draws from."""
+    kinds = (training.info.get("layers") or {}).get("kinds")
+    return training.backend == "torch" and (kinds is None or any(word in kind for kind in kinds for word in _DRAWING))
 
 
 def _change(anew: float, ratio: Interval, between: float, training: Training, torchs: bool) -> Change:
@@ -151,8 +165,25 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
     if not cost.evidence.get("loader"):
         return Fix("make epochs longer: an endless dataset with steps_per_epoch, and fewer epochs", "same")
-    shuffled = cost.evidence.get("shuffled") is not False
+    drawn = cost.evidence.get("shuffled") is not False or cost.evidence.get("draws") is not False
     call = spots.the_only(source.calls(*_LOADERS)) if source is not None else None
     edits = (Arguments(spots.spot(call), (("persistent_workers", "True"),)),) if call is not None else ()
     title = "give persistent_workers=True to the DataLoader"
-    return Fix(title, "may change" if shuffled else "same", edits=edits)
+    return Fix(title, "same" if not drawn and source is not None and _plain(source) else "may change", edits=edits)
+
+
+def _plain(source: SourceTree) -> bool:
+    """Tell whether the datasets of the script are there to be read, and draw no random numbers in its workers."""
+    bodies = [
+        (file, each)
+        for file in source.files
+        for each in file.nodes(ast.ClassDef)
+        if any(isinstance(part, ast.FunctionDef) and part.name in _ITEMS for part in each.body)
+    ]
+    names = [
+        file.resolve(node).lower()
+        for file, each in bodies
+        for node in ast.walk(each)
+        if isinstance(node, (ast.Attribute, ast.Name))
+    ]
+    return bool(bodies) and not any(word in name for name in names for word in _RANDOM)
