@@ -3,7 +3,8 @@
     python benchmarks/accuracy.py [--only NAME ...] [--recorded] [--pairs N] [--again]
 
 Each slow script is diagnosed as a user would (`fitdoctor run`, capped), then timed against its hand-made fast version,
-in turns, and what that gains is written into its truth.toml.  Healthy scripts must give no finding.  The result is
+in turns, and what that gains is written into its truth.toml: near each other, since a shared machine was seen to take
+twice as long two hours before, and not for both scripts alike.  Healthy scripts must give no finding.  The result is
 docs/accuracy.md; with --only it is printed instead.
 """
 
@@ -64,8 +65,9 @@ def judged(capture: Path) -> tuple[Diagnosis, Mapping[str, Any]]:
     report = pipeline.diagnose_file(capture)
     lab = store.read_meta(capture).get("lab_time") or {}
     spent = lab["spent_s"] / lab["given_s"] if lab.get("given_s", 0) > 0 else None
-    outside = pairs.compiled_outside(store.read(capture))
-    findings = tuple(Found.of(each, report.run, outside) for each in report.findings)
+    read = store.read(capture)
+    outside, model = pairs.compiled_outside(read), pairs.model_of(read)
+    findings = tuple(Found.of(each, report.run, outside, model) for each in report.findings)
     return Diagnosis(findings, lab_spent=spent), report.run
 
 
@@ -124,7 +126,8 @@ def main() -> int:
         saving = pairs.saving_of(gain.speedup) if gain else None
         steady = pairs.saving_of(gain.steady) if gain and gain.steady else None
         runs = gain.pairs if gain else 0
-        rows.append(Row(name, truth.backend, truth.lines, diagnosis, saving, missing, runs, steady))
+        repeat = pairs.repeat(gain) if gain else None
+        rows.append(Row(name, truth.backend, truth.lines, diagnosis, saving, missing, runs, steady, repeat))
         print(accuracy_page.line(rows[-1]), flush=True)
     for name in [each for each in wanted if each in scripts]:
         diagnosis, run = judged(kept(scripts[name])) if args.again else diagnose(scripts[name])

@@ -9,7 +9,8 @@ from typing import Any
 
 import pairs
 from fitdoctor import units
-from fitdoctor.model import Change, Finding, Interval
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.model import Finding, Interval
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class Found:
     """The same of what grows with the number of steps: what is paid once, however long a training is, is in neither."""
 
     @classmethod
-    def of(cls, finding: Finding, run: Mapping[str, Any], compiled_outside: float = 0.0) -> Found:
+    def of(
+        cls, finding: Finding, run: Mapping[str, Any], compiled_outside: float = 0.0, model: StepModel | None = None
+    ) -> Found:
         """Read it.
 
         fitdoctor predicts what the user waits for, imports and making data and model included (`compiled_outside`:
@@ -36,9 +39,12 @@ class Found:
         whole = sum(projected.values())
         training = whole - sum(projected.get(phase, 0.0) for phase in ("imports", "set-up"))
         training -= min(compiled_outside, projected.get("compiling", 0.0))
-        steps = training - pairs.paid_once(run, compiled_outside)
         scale = whole / training if training > 0 else 1.0
-        steady = (cost.saving.mid * whole + _once(cost.change)) / steps if steps > 0 else None
+        if model is not None and cost.change is not None:
+            steady: float | None = 1 - _steady(model.with_change(cost.change)) / max(_steady(model), 1e-9)
+        else:
+            steps = training - pairs.paid_once(run, compiled_outside)
+            steady = cost.saving.mid * whole / steps if steps > 0 else None
         return cls(
             finding.rule,
             site.line if site else None,
@@ -48,9 +54,14 @@ class Found:
         )
 
 
-def _once(change: Change | None) -> float:
-    """Return the seconds that a fix costs once, which its saving already accounts for."""
-    return sum(each.once.mid for each in (change, *change.also)) if change else 0.0
+ONCE = ("imports", "set-up", "compiling", "pause", "paid once")
+"""What a longer training would not pay again."""
+
+
+def _steady(model: StepModel) -> float:
+    """Return the seconds of a training that grow with the number of its steps."""
+    beyond = sum(seconds for name, seconds in model.elsewhere.items() if name not in ONCE)
+    return model.planned_steps * model.step.mid + beyond
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,8 @@ class Row:
     """How often slow and fast were timed against each other."""
     steady: Interval | None = None
     """What was realised of what grows with the number of steps."""
+    repeat: float | None = None
+    """How far two timings of what is left of a step are apart: no prediction could be nearer to both."""
 
     @property
     def first(self) -> Found | None:
@@ -157,6 +170,7 @@ class Summary:
     right_line: tuple[int, int]
     inside: tuple[int, int]
     median_step_error: float | None
+    median_repeat: float | None
     median_error: float | None
     median_points: float | None
     false_alarms: tuple[int, int]
@@ -171,6 +185,7 @@ def summary(rows: Sequence[Row], healthy: Sequence[Healthy]) -> Summary:
     lines = [each.right_line for each in rows if each.right_line is not None]
     inside = [each.inside for each in rows if each.inside is not None]
     step_errors = [abs(each.step_error) for each in rows if each.step_error is not None]
+    repeats = [each.repeat for each in rows if each.repeat is not None]
     errors = [abs(each.error) for each in rows if each.error is not None]
     points = [abs(each.points) for each in rows if each.points is not None]
     judged = [each for each in healthy if not each.diagnosis.problem]
@@ -180,6 +195,7 @@ def summary(rows: Sequence[Row], healthy: Sequence[Healthy]) -> Summary:
         right_line=(sum(lines), len(lines)),
         inside=(sum(inside), len(inside)),
         median_step_error=statistics.median(step_errors) if step_errors else None,
+        median_repeat=statistics.median(repeats) if repeats else None,
         median_error=statistics.median(errors) if errors else None,
         median_points=statistics.median(points) if points else None,
         false_alarms=(sum(each.false_alarm for each in judged), len(judged)),
@@ -222,10 +238,10 @@ def page(
         "both are watched, without experiments, which costs microseconds a step.",
         "*Time off by* compares the training time that is left, predicted against realised. These trainings are\n"
         "short: where a fix saves nine tenths, a second of compiling is most of what is left, and a longer training\n"
-        "would not pay it again; and about every other run of a script stands still once for about a second, at\n"
-        "the beginning of its second epoch, whoever watches. *Step off by* leaves both out on both sides: it is how\n"
-        "far the predicted time of a step (with what lies between steps and epochs, over all steps of the slow\n"
-        "script) is off.",
+        "would not pay it again; and TensorFlow stands still at the beginning of some epochs and not of others,\n"
+        "whoever watches. *Step off by* leaves both out on both sides: it is how far the predicted time of a step\n"
+        "(with what lies between steps and epochs, over all steps of the slow script) is off. The machine is shared:\n"
+        "*two timings differ by* says how far what is left of a step was off from itself, minutes apart.",
         f"Measured on {date}: {machine}; {stack or 'versions unknown'}."
         + (" Captures of earlier runs were judged anew." if again else ""),
         "## In short",
@@ -245,8 +261,8 @@ def _of(share: tuple[int, int]) -> str:
 
 
 def _summary(found: Summary) -> str:
-    medians = (found.median_step_error, found.median_error, found.median_points)
-    step, error, points = ("nothing to judge" if each is None else units.percent(each) for each in medians)
+    medians = (found.median_step_error, found.median_repeat, found.median_error, found.median_points)
+    step, repeat, error, points = ("nothing to judge" if each is None else units.percent(each) for each in medians)
     spent = "no experiments" if found.lab_spent is None else units.percent(found.lab_spent)
     return "\n".join(
         [
@@ -255,6 +271,7 @@ def _summary(found: Summary) -> str:
             f"| right cause first | {_of(found.right_first)} | at least 90 % |",
             f"| its line is where a person would edit | {_of(found.right_line)} | |",
             f"| median error of the predicted step time, as a share of the realised | {step} | at most 10 % |",
+            f"| two timings of the same step differ by, in the median | {repeat} | |",
             f"| median error of the predicted training time, compiling once included | {error} | |",
             f"| the same, as a share of the training time before the fix | {points} | |",
             f"| realised saving inside the predicted interval | {_of(found.inside)} | at least 80 % |",

@@ -2,9 +2,10 @@
 
     python benchmarks/fixes.py [--only NAME ...] [--pairs N]
 
-Takes the captures that `make bench-accuracy` left, lets `fitdoctor fix --apply` edit a copy of each slow script, and
-times the edited script against the hand-made one, in turns, each time in a fresh process.  Writes
-docs/automatic-fixes.md; with --only it is printed instead.
+Takes the captures that `make bench-accuracy` left, lets `fitdoctor fix --apply --only CAUSE` edit a copy of each slow
+script (what else was found stays: the hand-made one does not have that either), and times the edited script against the
+hand-made one, in turns, each time in a fresh process.  Writes docs/automatic-fixes.md; with --only it is printed
+instead.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ REACHED = 0.95
 HEAD = """# How good the automatic fixes are
 
 Written by `make bench-fixes`; do not edit. `fitdoctor fix --apply` edited the slow script of each pair of the
-[corpus](accuracy.md) by what it had measured on it; the edited script and the hand-made one were timed in turns.
-*Reached* is the speed of the edited script as a share of the hand-made one's. A fix that may change results is written
-with `--unsafe` only. Where nothing can be written without knowing what the data means, `fitdoctor fix` says what to do.
+[corpus](accuracy.md), for its cause only, by what it had measured on it; the edited script and the hand-made one were
+timed in turns. *Reached* is the speed of the edited script as a share of the hand-made one's. A fix that may change
+results is written with `--unsafe` only. Where nothing can be written without knowing what the data means, `fitdoctor
+fix` says what to do.
 """
 
 
@@ -44,7 +46,7 @@ class Fixed:
 
 
 def fixed(name: str) -> Fixed:
-    """Let the captured findings be fixed: safely if that writes something, else with what may change results."""
+    """Let the cause of a pair be fixed: safely if that writes something, else with what may change results."""
     slow = pairs.CORPUS / name / "slow.py"
     capture = accuracy.kept(slow)
     if not capture.exists():
@@ -56,7 +58,7 @@ def fixed(name: str) -> Fixed:
         shutil.copy(slow, script)
         try:
             consent = ["--unsafe"] if unsafe else []
-            words = ("--apply", *consent, "--project", str(script.parent), str(capture.resolve()))
+            words = ("--apply", "--only", name, *consent, "--project", str(script.parent), str(capture.resolve()))
             done = pairs.fitdoctor(script.parent, "fix", *words)
             text = script.read_text("utf-8")
         finally:

@@ -58,7 +58,7 @@ def measure(case: Case, seconds: float) -> Measured:
             began = time.perf_counter()
             work = blocks[which]()
             times[which].append((time.perf_counter() - began) / work)
-    ratio = pairs.ratio(times["slow"], times["fast"])
+    ratio = pairs.middle([slow / fast for slow, fast in zip(times["slow"], times["fast"], strict=True)])
     middle = {which: sorted(each)[len(each) // 2] for which, each in times.items()}
     return Measured(case.name, case.unit, middle["slow"], middle["fast"], ratio, len(times["slow"]))
 

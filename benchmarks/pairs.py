@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -19,6 +20,9 @@ from typing import Any
 import numpy as np
 
 from fitdoctor.capture import store
+from fitdoctor.errors import MissingEvidence
+from fitdoctor.facts import resolve
+from fitdoctor.facts.step_model import StepModel
 from fitdoctor.model import Capture, Interval
 
 if sys.version_info >= (3, 11):
@@ -30,6 +34,8 @@ CORPUS = Path(__file__).resolve().parent.parent / "corpus"
 HEALTHY = CORPUS / "healthy"
 TRAINED = re.compile(r"^trained in (\d+(?:\.\d+)?) s$", re.MULTILINE)
 TIMEOUT = 900.0
+WATCHED = CORPUS.parent / "build" / "watched"
+"""The last watched run of each script: what a fix really left, part by part, beside what was predicted."""
 
 
 class BenchmarkError(Exception):
@@ -48,6 +54,8 @@ class Gain:
     """The scripts that were measured, as a hash."""
     steady: Interval | None = None
     """The same without what a longer training would not pay again: how many times as short a step is."""
+    ratios: tuple[tuple[float, float], ...] = ()
+    """Both, pair of runs by pair of runs."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,8 @@ def read_gain(text: str) -> Gain:
 
 def _gain(table: dict[str, Any]) -> Gain:
     intervals = {key: Interval(**table[key]) for key in ("speedup", "steady") if key in table}
-    return Gain(**{**table, **intervals})
+    ratios = tuple((float(speedup), float(steady)) for speedup, steady in table.get("ratios", ()))
+    return Gain(**{**table, **intervals, "ratios": ratios})
 
 
 def scripts(folder: Path) -> str:
@@ -188,17 +197,27 @@ def watch_script(script: Path) -> Watched:
             raise BenchmarkError(f"{script.parent.name}/{script.name} failed:\n{done.stderr[-2000:]}")
         run = json.loads((folder / "report.json").read_text("utf-8"))["run"]
         outside = compiled_outside(store.read(folder / "run.fitdoctor"))
+        WATCHED.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / "run.fitdoctor", WATCHED / f"{script.parent.name}.{script.stem}.fitdoctor")
     return Watched(trained_in(done.stdout), paid_once(run, outside))
 
 
 def paid_once(run: Mapping[str, Any], outside: float) -> float:
     """Return the seconds of a training that a longer one would not pay again.
 
-    Tracing and compiling, of which so many seconds more were `outside` of it; and a pause between two epochs that came
-    once: about every other run of the same script has one, of about a second.
+    Tracing and compiling, of which so many seconds more were `outside` of it; and pauses between some epochs, which
+    another run of the same script may not have.
     """
     projected = run.get("projected") or {}
     return max(0.0, projected.get("compiling", 0.0) - outside) + float(projected.get("pause", 0.0))
+
+
+def model_of(capture: Capture) -> StepModel | None:
+    """Return what a capture tells of a step; None where it tells too little."""
+    try:
+        return resolve(capture).get(StepModel)
+    except MissingEvidence:
+        return None
 
 
 def compiled_outside(capture: Capture) -> float:
@@ -234,31 +253,29 @@ def measure(
     folder: Path,
     pairs: int,
     run: Callable[[Path], float] = run_script,
-    say: Callable[[str], None] = lambda line: None,
-    agree: float = 0.0,
 ) -> tuple[list[float], list[float]]:
-    """Time slow.py and fast.py of a folder in turns; return the seconds of each.
-
-    Fewer pairs will do once the last two tell the same to within `agree`.
-    """
+    """Time slow.py and fast.py of a folder in turns; return the seconds of each."""
     times: dict[str, list[float]] = {"slow": [], "fast": []}
     for order in in_turns(pairs):
         for which in order:
             times[which].append(run(folder / f"{which}.py"))
-        say(f"{folder.name}: slow {times['slow'][-1]:.2f} s, fast {times['fast'][-1]:.2f} s")
-        last = [slow / fast for slow, fast in zip(times["slow"][-2:], times["fast"][-2:], strict=True)]
-        if len(last) == 2 and max(last) < (1 + agree) * min(last):
-            break
     return times["slow"], times["fast"]
 
 
-def ratio(over: Sequence[float], under: Sequence[float]) -> Interval:
+def middle(ratios: Sequence[float]) -> Interval:
     """Return the median of paired ratios with its 95 % bootstrap interval."""
-    values = np.array(over, float) / np.array(under, float)
+    values = np.array(ratios, float)
     middle = float(np.median(values))
     draws = np.random.default_rng(0).choice(values, size=(4000, len(values)))
     low, high = np.percentile(np.median(draws, axis=1), [2.5, 97.5])
     return Interval(min(float(low), middle), middle, max(float(high), middle))
+
+
+def repeat(gain: Gain) -> float | None:
+    """Return how far what is left of a step, timed once, is off from the same timed again."""
+    left = [1 / steady for _, steady in gain.ratios]
+    apart = [abs(a - b) / max(a, b) for a, b in itertools.combinations(left, 2)]
+    return float(np.median(apart)) if apart else None
 
 
 def saving_of(speedup: Interval) -> Interval:

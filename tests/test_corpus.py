@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fitdoctor.model import Change, Cost, Finding, Interval, Site
+from fitdoctor.facts.step_model import StepModel
+from fitdoctor.model import PARTS, Change, Cost, Finding, Interval, Site
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -101,21 +102,19 @@ def test_slow_and_fast_run_in_turns() -> None:
     slow, fast = pairs.measure(Path("anywhere"), 3, run)
     assert ran == ["slow", "fast", "fast", "slow", "slow", "fast"]
     assert (slow, fast) == ([6.0] * 3, [2.0] * 3)
-    assert pairs.ratio(slow, fast) == Interval.exact(3.0)
 
 
-def test_two_pairs_that_agree_are_enough() -> None:
-    seconds = iter([6.0, 2.0, 2.0, 7.0, 7.1, 2.0, 2.0, 6.0])
-    slow, fast = pairs.measure(Path("anywhere"), 5, lambda script: next(seconds), agree=0.04)
-    assert (slow, fast) == ([6.0, 7.0, 7.1], [2.0, 2.0, 2.0])
-
-
-def test_a_ratio_is_of_pairs() -> None:
-    """A machine that gets twice as slow halfway changes no ratio."""
-    found = pairs.ratio([4, 4, 8, 8, 8], [2, 2, 4, 4, 4])
-    assert found == Interval.exact(2.0)
-    spread = pairs.ratio([4, 5, 6, 7, 8], [2, 2, 2, 2, 2])
+def test_the_gain_is_the_middle_of_its_pairs() -> None:
+    assert pairs.middle([2.0] * 5) == Interval.exact(2.0)
+    spread = pairs.middle([2.0, 2.5, 3.0, 3.5, 4.0])
     assert spread.low < spread.mid == 3.0 < spread.high
+
+
+def test_how_far_two_timings_are_apart() -> None:
+    table = measure_gain.gain_table([(2.0, 2.0), (2.0, 2.5)], scripts="ab", machine="A CPU", date="2026-01-02")
+    assert pairs.repeat(pairs.read_gain(table)) == pytest.approx(0.2)
+    once = measure_gain.gain_table([(2.0, 2.0)], scripts="ab", machine="A CPU", date="2026-01-02")
+    assert pairs.repeat(pairs.read_gain(once)) is None
 
 
 def test_the_time_is_what_the_script_prints() -> None:
@@ -146,21 +145,63 @@ def test_the_gain_is_written_and_read_back(tmp_path: Path) -> None:
         'cause = "a-b"\nfamily = "input"\nline = 3\nbackend = "jax"\nadapter = "arrays"\nidentical = true\ncases = []\n'
     )
     assert pairs.read_truth(path).gain is None
-    for slow in (5.0, 7.0):
-        table = measure_gain.gain_table(
-            [pairs.Watched(slow, 1.0)] * 5,
-            [pairs.Watched(2.5, 0.5)] * 5,
-            scripts="ab",
-            machine='A "fast" CPU, 2 cores',
-            date="2026-01-02",
-        )
+    for ratios in ([(2.0, 2.5)] * 5, [(2.8, 3.0)] * 5):
+        machine = 'A "fast" CPU, 2 cores'
+        table = measure_gain.gain_table(ratios, scripts="ab", machine=machine, date="2026-01-02")
         measure_gain.write_gain(path, table)
     assert path.read_text().count("[gain]") == 1
     truth = pairs.read_truth(path)
     machine = "A fast CPU, 2 cores"
-    assert truth.gain == pairs.Gain(Interval.exact(2.8), 5, "2026-01-02", machine, "ab", Interval.exact(3.0))
+    speedup, steady = Interval.exact(2.8), Interval.exact(3.0)
+    assert truth.gain == pairs.Gain(speedup, 5, "2026-01-02", machine, "ab", steady, ((2.8, 3.0),) * 5)
     assert pairs.read_gain(table) == truth.gain
     assert truth.line == 3
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    for name in ("slow.py", "fast.py"):
+        (tmp_path / name).write_text("pass")
+    (tmp_path / "truth.toml").write_text(
+        'cause = "a-b"\nfamily = "input"\nline = 3\nbackend = "jax"\nadapter = "arrays"\nidentical = true\ncases = []\n'
+    )
+    return tmp_path
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, **seconds: list[float]) -> None:
+    """Let the scripts take so long, one run after the other."""
+    taken = {name: iter(each) for name, each in seconds.items()}
+    monkeypatch.setattr(pairs, "watch_script", lambda script: pairs.Watched(next(taken[script.stem]), 0.0))
+
+
+def test_a_slow_run_is_compared_with_the_fast_ones_beside_it(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that becomes slower and slower changes no ratio."""
+    watched(monkeypatch, slow=[6.0, 12.0, 18.0], fast=[1.0, 3.0, 5.0, 7.0])
+    gain = pairs.read_gain(measure_gain.measure(pair, 3))
+    assert gain.ratios == ((3.0, 3.0),) * 3
+
+
+def test_two_runs_that_agree_are_enough(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched(monkeypatch, slow=[6.0, 7.0, 7.1, 6.0], fast=[2.0] * 5)
+    assert pairs.read_gain(measure_gain.measure(pair, 5, agree=0.04)).pairs == 3
+
+
+def test_what_was_timed_earlier_counts_where_the_scripts_and_the_machine_are_the_same(
+    pair: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched(monkeypatch, slow=[8.0], fast=[2.0, 2.0])
+    truth = pair / "truth.toml"
+    assert measure_gain.earlier(pair) == ()
+    known = [(3.0, 3.5), (2.0, 2.5)]
+    table = measure_gain.gain_table(known, scripts=pairs.scripts(pair), machine=pairs.machine(), date="2026-01-02")
+    measure_gain.write_gain(truth, table)
+    measure_gain.write_gain(truth, measure_gain.measure(pair, 1, earlier=measure_gain.earlier(pair)))
+    gain = pairs.read_truth(truth).gain
+    assert gain is not None
+    assert gain.ratios == (*known, (4.0, 4.0))
+    assert (gain.speedup.mid, gain.steady and gain.steady.mid, gain.pairs) == (3.0, 3.5, 3)
+    (pair / "fast.py").write_text("pass  # changed since")
+    assert measure_gain.earlier(pair) == ()
 
 
 # --- the page -----------------------------------------------------------------------------------------
@@ -257,15 +298,22 @@ def test_a_share_of_the_run_becomes_a_share_of_the_training() -> None:
     assert Found.of(promise(HALF), {}).saving == HALF
 
 
-def test_a_step_time_is_predicted_without_what_is_compiled_once() -> None:
-    """The fix saves six seconds in all: seven of the steps, but it compiles for one, elsewhere or not."""
-    once = Change("work", once=Interval(0.0, 0.4, 2.0), also=(Change("saving", once=Interval.exact(0.6)),))
-    assert Found.of(promise(Interval(0.1, 0.3, 0.7), once), RUN).steady == pytest.approx(0.7)
-    # A second of the compiling was outside of the training: the steps are the same.
-    assert Found.of(promise(Interval(0.1, 0.3, 0.7)), RUN, compiled_outside=1.0).steady == pytest.approx(0.6)
-    assert Found.of(promise(HALF), {}).steady is None
+def test_a_step_time_is_predicted_without_what_is_paid_once() -> None:
+    """Ten seconds of steps and ten between epochs, of which five go; compiling and pauses are in neither share."""
+    second = Interval.exact(1.0)
+    parts = {part: second if part == "compute" else Interval.exact(0.0) for part in PARTS}
+    elsewhere = {"set-up": 9.0, "compiling": 2.0, "pause": 5.0, "between epochs": 10.0}
+    model = StepModel(second, parts, planned_steps=10.0, elsewhere=elsewhere)
+    change = Change("between epochs", Interval.exact(0.5), once=Interval.exact(3.0))
+    assert Found.of(promise(HALF, change), RUN, model=model).steady == pytest.approx(0.25)
     told = row("a-b", Found("a-b", 7, None, HALF, steady=0.7), realised=HALF, steady=Interval(0.7, 0.75, 0.8))
     assert told.step_error == pytest.approx((0.3 - 0.25) / 0.25)
+
+
+def test_fewer_steps_are_a_share_of_the_steps() -> None:
+    """Of twenty seconds six go, of which ten are steps; a second of the compiling was outside of the training."""
+    assert Found.of(promise(Interval(0.1, 0.3, 0.7)), RUN, compiled_outside=1.0).steady == pytest.approx(0.6)
+    assert Found.of(promise(HALF), {}).steady is None
 
 
 def test_a_capture_is_judged_as_a_run_would_be(tmp_path: Path) -> None:

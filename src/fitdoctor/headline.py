@@ -38,7 +38,7 @@ _ELSEWHERE_WORDS = {
     "epoch callbacks": "callbacks between epochs",
     "saving": "saving",
     "between epochs": "the time between epochs",
-    "pause": "one long pause between two epochs",
+    "pause": "pauses between some epochs",
     "calls": "the fixed cost of each call",
     "between calls": "the script's own code between the calls",
     "other calls": "the other calls of the script",

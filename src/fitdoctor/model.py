@@ -70,6 +70,11 @@ class Interval:
         low, mid, high = sorted(values)
         return cls(low, mid, high)
 
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        """Low, middle and high."""
+        return self.low, self.mid, self.high
+
     def scale(self, factor: float) -> Interval:
         """Multiply by a non-negative constant."""
         return Interval(self.low * factor, self.mid * factor, self.high * factor)

@@ -115,6 +115,8 @@ class Run:
         restarts: bool = False,
         samples: dict[str, Any] | None = None,
         slower_after: tuple[float, float] | None = None,
+        stalls_ms: dict[int, float] | None = None,
+        ends_ms: float = 0.0,
         **info: Any,
     ) -> Run:
         """Add one call; `steps` per epoch, times per optimizer step.
@@ -124,7 +126,8 @@ class Run:
         `grows_us` more of the part that `grows`, from the beginning in every epoch if it `restarts`; with every step a
         machine so much `slower`.  `samples` are looks at the host: `rates` (counters and what they grow by per second),
         `gpus` (records of NVML, a list for each stretch of the call), and other values as they are.  `slower_after`:
-        after this share of the steps they take so many times as long.
+        after this share of the steps they take so many times as long.  `stalls_ms`: so long some epochs stand still at
+        their beginning; `ends_ms`: so long the call goes on after its last epoch.
         """
         self._calls += 1
         call, start = self._calls, self.clock
@@ -163,7 +166,7 @@ class Run:
                     "steps", call, epoch, done, per_row, self.clock, wall, fetch, 0, run, ns["callbacks"],
                     ns["sync"], flags,
                 )  # fmt: skip
-                self.clock += wall
+                self.clock += wall + int(((stalls_ms or {}).get(epoch, 0.0) if not step else 0.0) * MS)
                 read += disk[epoch > 0] * per_row if disk is not None else 0
                 rows += 1
                 done += per_row
@@ -200,6 +203,7 @@ class Run:
             **info,
         }
         path, at = ("train.py", line) if site else (None, None)
+        self.clock += int(ends_ms * MS)
         end = self.clock if finished else None
         self._add("calls", call, kind, path, at, None, None, start, end, 1, json.dumps(described))
         self._last = {"steps": steps * epochs // per_row, "epochs": epochs}

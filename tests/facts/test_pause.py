@@ -1,10 +1,14 @@
-"""A pause between epochs that came once."""
+"""Pauses between epochs that are no part of what an epoch takes."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from fitdoctor.facts.training import pause_seen
+from fitdoctor.facts import pauses, resolve
+from fitdoctor.facts.training import Training
+from tests.captures.build import Run
 
 
 @pytest.mark.parametrize(
@@ -17,7 +21,58 @@ from fitdoctor.facts.training import pause_seen
         ([2.0, 0.1], 0.0, 0.0),  # one other tells nothing
         ([2.0, 0.1, 0.1], 1.0, 0.0),  # callbacks took it
         ([1.5], 0.0, 0.0),
+        ([], 0.0, 0.0),
     ],
 )
 def test_a_stall_that_was_seen_once(values: list[float], by_hooks: float, expected: float) -> None:
-    assert pause_seen(values, by_hooks) == pytest.approx(expected)
+    assert pauses.seen_once(values, by_hooks) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.97, 0.86, 0.02], [0.95, 0.84, 0.0]),  # data is freed at once in one epoch of three
+        ([0.02, 0.03, 0.04, 0.05], [0.0] * 4),  # too short to be told from what every epoch takes
+        ([0.5, 0.6, 0.9, 0.7], [0.0] * 4),  # every epoch takes that
+        ([0.4, 0.02], [0.0, 0.0]),  # of two nothing tells which one is usual
+        ([0.9, 0.02], [0.88, 0.0]),  # but no iterator takes so long to be made
+        ([2.4], [2.35]),
+        ([], []),
+    ],
+)
+def test_epochs_that_stall_and_epochs_that_do_not(values: list[float], expected: list[float]) -> None:
+    assert pauses.stalls(values) == pytest.approx(expected)
+
+
+def test_stalls_that_came_more_than_once_come_again() -> None:
+    assert pauses.projected([0.9, 0.0, 1.1, 0.0], 8) == pytest.approx(4.0)
+    assert pauses.projected([0.9, 0.0, 0.0, 0.0], 8) == pytest.approx(0.9)
+    assert pauses.projected([], 8) == 0.0
+
+
+@pytest.mark.parametrize(("backend", "pause_s"), [("tensorflow", 2.0), ("torch", 0.0)])
+def test_only_tensorflow_is_known_to_stall_where_it_frees_old_data(
+    backend: str, pause_s: float, tmp_path: Path
+) -> None:
+    """Elsewhere arrays may be cast at the beginning of an epoch, now and then in memory that has to be found first."""
+    stalls = {2: 900.0, 4: 1100.0}
+    run = Run(backend, noise=0.0).fit(steps=20, epochs=6, compute_ms=10, between_ms=20, finished=True, stalls_ms=stalls)
+    found = resolve(run.capture(tmp_path)).get(Training).elsewhere
+    assert found.get("pause", 0.0) == pytest.approx(pause_s * 6 / 5, rel=0.01), "two in five, of six epochs"
+    every = (found["between epochs"] + found.get("pause", 0.0)) / 6
+    assert every == pytest.approx(0.02 + 2.0 / 5, rel=0.05)
+
+
+def test_what_a_fit_stands_still_at_its_end_is_paid_once(tmp_path: Path) -> None:
+    """Freeing the last epoch's data was seen to take two seconds, in one run of twelve of the same script."""
+    run = Run("tensorflow", noise=0.0, exit={"reason": "finished"})
+    run.fit(steps=20, epochs=6, compute_ms=10, finished=True, ends_ms=2000)
+    run.callback("Restores", ms=500, hook="on_train_end", count=1)
+    found = resolve(run.capture(tmp_path)).get(Training)
+    assert found.elsewhere["pause"] == pytest.approx(1.5), "what a callback takes there is its own"
+    assert found.steps * found.step_s == pytest.approx(1.18, rel=0.01), "118 of 120 steps"
+
+
+def test_a_fit_that_was_cut_short_has_no_end(tmp_path: Path) -> None:
+    run = Run("tensorflow", noise=0.0).fit(steps=20, epochs=3, epochs_planned=6, compute_ms=10, ends_ms=2000)
+    assert "pause" not in resolve(run.capture(tmp_path)).get(Training).elsewhere

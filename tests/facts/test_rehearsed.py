@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fitdoctor.facts import resolve
-from fitdoctor.facts.rewrites import begun_anew, believed
+from fitdoctor.facts.rewrites import believed
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Interval
@@ -17,6 +18,7 @@ INPUT = Change("input", Interval(0.1, 0.2, 0.3), overlap=True)
 
 
 def _rehearsed(folder: Path, *, baseline_ms: float, **detail: object) -> tuple[Trials, StepModel]:
+    folder.mkdir(exist_ok=True)
     run = Run("torch").fit(steps=200, input_ms=20, compute_ms=20, epochs_planned=10, adapter="DataLoader", workers=0)
     run.trial("rehearsed: four", baseline_ms=baseline_ms, changed_ms=10, whole=False, **detail)
     facts = resolve(run.capture(folder))
@@ -52,11 +54,16 @@ def test_of_a_cache_the_first_epoch_stays(tmp_path: Path) -> None:
 
 def test_epochs_that_begin_later_count(tmp_path: Path) -> None:
     """An epoch takes 8 s as it is; beginning anew takes 0.8 s longer than a step."""
-    trials, model = _rehearsed(tmp_path, baseline_ms=40, begun_ns=810e6)
-    change = believed(trials, "four", INPUT, model)
-    longer = begun_anew(trials, "four", change, 10, model)
+    quick, model = _rehearsed(tmp_path / "quick", baseline_ms=40)
+    slow, _ = _rehearsed(tmp_path / "slow", baseline_ms=40, begun_ns=810e6)
+    change, longer = (believed(trials, "four", INPUT, model) for trials in (quick, slow))
     assert longer.remaining.mid - change.remaining.mid == pytest.approx(0.1, rel=0.06)
-    started = Change("step", change.remaining, once=Interval.exact(3.0), rehearsed=True)
-    assert begun_anew(trials, "four", started, 10, model).once.mid == 3.0
-    assert begun_anew(trials, "four", started, 10, model, every=True).once.mid == 0.0
-    assert begun_anew(trials, "four", INPUT, 10, model) is INPUT, "it was not rehearsed"
+    assert longer.remaining.high > longer.remaining.mid
+
+
+def test_epochs_that_begin_as_late_now_are_known_to(tmp_path: Path) -> None:
+    """The first step of each epoch waits for two seconds; of that as much stays as of a step."""
+    trials, model = _rehearsed(tmp_path, baseline_ms=40, begun_ns=810e6)
+    change = believed(trials, "four", INPUT, replace(model, begins_s=2.0))
+    longer = believed(trials, "four", INPUT, model)
+    assert longer.remaining.mid - change.remaining.mid == pytest.approx(0.25 * 2.0 / 8.0, rel=0.06)

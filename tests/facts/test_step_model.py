@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -216,3 +217,16 @@ def test_waits_for_the_device_are_shared_with_the_steps_that_were_left_alone() -
     assert seen.count.tolist() == [4, 0, 1, 0]
     assert seen.sync_ns.tolist() == [0, 4_000_000, 0, 1_000_000]
     assert seen.wall_ns.sum() / seen.count.sum() == 2 * launch, "as long as all steps are on average"
+
+
+def test_pauses_of_tensorflow_become_shorter_with_the_epochs() -> None:
+    """Ten seconds of steps, half of which go, and two of pauses."""
+    second = Interval.exact(1.0)
+    parts = {part: second if part == "compute" else Interval.exact(0.0) for part in PARTS}
+    model = StepModel(second, parts, planned_steps=10.0, elsewhere={"pause": 2.0}, pauses_follow=True)
+    faster = model.with_change(Change("compute", Interval.exact(0.5)))
+    assert faster.elsewhere["pause"] == pytest.approx(1.0)
+    saving = faster.saving()
+    assert (saving.low, saving.mid) == pytest.approx((5 / 12, 6 / 12)), "at worst they stay"
+    others = replace(model, pauses_follow=False).with_change(Change("compute", Interval.exact(0.5)))
+    assert others.elsewhere["pause"] == 2.0

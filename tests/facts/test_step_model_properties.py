@@ -44,7 +44,8 @@ def models(draw: st.DrawFn) -> StepModel:
         planned_steps=draw(st.floats(1, 1e5)),
         input_alone=draw(alone),
         work_alone=draw(alone),
-        elsewhere={name: draw(seconds) for name in ("validation", "epoch callbacks", "saving")},
+        elsewhere={name: draw(seconds) for name in ("validation", "epoch callbacks", "saving", "pause")},
+        pauses_follow=draw(st.booleans()),
     )
 
 

@@ -50,7 +50,9 @@ def test_a_stall_between_two_passes_of_a_loop_is_not_taken_to_come_again(tmp_pat
         for row in run.tables["steps"]
     ]
     run.meta["account"]["between epochs"] = 2.3
-    assert training(run, tmp_path).elsewhere["between epochs"] == pytest.approx(2.3 + 27 * 0.1, rel=0.01)
+    found = training(run, tmp_path).elsewhere
+    assert found["between epochs"] == pytest.approx(30 * 0.1, rel=0.01)
+    assert found["pause"] == pytest.approx(2.0, rel=0.01)
 
 
 def test_epochs_of_unknown_length_are_a_gap(tmp_path: Path) -> None:

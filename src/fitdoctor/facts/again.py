@@ -49,6 +49,8 @@ class Again:
     """What the argument's only changing number was each time, where there is one."""
     always: bool = False
     """No step went without: what a step takes longer for it, beside the tracing itself, is not known."""
+    mostly: bool = False
+    """Most steps did not go without: the others may have had to wait for what was launched late."""
 
     @property
     def each_s(self) -> float:
@@ -90,8 +92,14 @@ def found(capture: Capture, seen: Sequence[tuple[Call, Steps]], planned: float) 
     for key, time in _times(capture, [call for call, _ in seen], every):
         groups.setdefault((*key, time.cause), []).append(time)
     watched = float(every.count.sum())
-    always = not _steady(every)
-    made = [_again(times, watched, planned, always=always) for times in groups.values() if len(times) >= FEWEST]
+    warm = (every.flags & Steps.WARMUP) != 0
+    many = float(every.count[warm].sum()) > watched / 2
+    anew = _begins_anew([call for call, _ in seen])
+    made = [
+        _again(times, watched, planned, anew, always=not _steady(every), mostly=many)
+        for times in groups.values()
+        if len(times) >= FEWEST
+    ]
     return tuple(sorted(made, key=lambda each: -each.projected_s))
 
 
@@ -170,7 +178,17 @@ def _steady(every: Steps) -> bool:
     return int(rows.choose(every, (every.flags & Steps.WARMUP) == 0).count.sum()) >= 2
 
 
-def _again(times: Sequence[_Time], watched: float, planned: float, *, always: bool) -> Again:
+def _begins_anew(calls: Sequence[Call]) -> float | None:
+    """Return the steps after which data that is said not to be shuffled begins anew."""
+    infos = [call.info for call in calls]
+    if any(info.get("shuffled") is not False or not info.get("steps_per_epoch") for info in infos):
+        return None
+    return max(float(info["steps_per_epoch"]) for info in infos)
+
+
+def _again(
+    times: Sequence[_Time], watched: float, planned: float, anew: float | None, *, always: bool, mostly: bool
+) -> Again:
     last = times[-1].entry
     argument = Counter(each.change.get("argument", "") for each in times).most_common(1)[0][0]
     told = [each.change for each in times if each.change.get("argument", "") == argument]
@@ -186,7 +204,7 @@ def _again(times: Sequence[_Time], watched: float, planned: float, *, always: bo
         cause=cause,
         count=len(times),
         seconds=sum(each.seconds for each in times),
-        growth=growth([each.place for each in times], watched, planned, numbers, endless=cause == "rebuilt"),
+        growth=growth([each.place for each in times], watched, planned, numbers, endless=cause == "rebuilt", anew=anew),
         by_call=by_call,
         spread=_spread([each.seconds for each in times]),
         argument=argument,
@@ -194,6 +212,7 @@ def _again(times: Sequence[_Time], watched: float, planned: float, *, always: bo
         now=told[-1].get("now", ""),
         numbers=numbers,
         always=always,
+        mostly=mostly,
     )
 
 
@@ -214,14 +233,22 @@ def _numbers(values: Sequence[str]) -> tuple[float, ...]:
 
 
 def growth(
-    places: Sequence[float], watched: float, planned: float, numbers: Sequence[float] = (), *, endless: bool = False
+    places: Sequence[float],
+    watched: float,
+    planned: float,
+    numbers: Sequence[float] = (),
+    *,
+    endless: bool = False,
+    anew: float | None = None,
 ) -> Interval:
     """Return how many times as often something happens in the whole training as it was seen to.
 
     It becomes rarer as fewer possibilities are left: from the first half of what was watched to all of it, it grew by
     some power, which holds for the rest (Heaps' law).  A number that always rises or always falls never comes again, as
-    does what the script makes anew on every turn (`endless`): then at worst the power is smaller by chance.  Of whole
-    numbers that come and go there are no more than between the smallest and the largest; at worst all were seen.
+    does what the script makes anew on every turn (`endless`): then at worst the power is smaller by chance.  What comes
+    and goes is taken to be drawn from as many possibilities as would have shown so many by now, and no more often after
+    `anew` steps, when data that nobody shuffles begins anew.  Of whole numbers there are at most as many as between the
+    smallest and the largest; at best all were seen.
     """
     ahead = max(1.0, planned / watched) if watched > 0 else 1.0
     if len(places) < FEWEST or ahead <= 1:
@@ -234,7 +261,22 @@ def growth(
     if endless or _one_way(numbers):
         return Interval(min(low, mid), mid, max(mid, ahead))
     most = min(ahead, _room(numbers))
-    return Interval(1.0, min(mid, most), max(min(mid, most), most))
+    mid = min(mid, most, _drawn(len(places) + 1, watched, min(planned, anew or planned)))
+    return Interval(1.0, mid, max(mid, most))
+
+
+def _drawn(kinds: int, draws: float, later: float) -> float:
+    """Return how many times as many kinds so many draws will have shown `later`, if all are as likely as each other."""
+    if kinds >= draws:
+        return math.inf
+    low, high = float(kinds), 1e9
+    for _ in range(100):
+        there_are = math.sqrt(low * high)
+        if there_are * -math.expm1(-draws / there_are) < kinds:
+            low = there_are
+        else:
+            high = there_are
+    return max(1.0, low * -math.expm1(-later / low) / kinds)
 
 
 def _one_way(numbers: Sequence[float]) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts import rows
+from fitdoctor.facts import pauses, rows
+from fitdoctor.facts.epoch_looks import later_epochs
 from fitdoctor.facts.step_model import StepModel
-from fitdoctor.facts.training import Training, later_epochs
+from fitdoctor.facts.training import Training
 from fitdoctor.model import Capture, Change, Gap, Interval
 
 PATIENCE = 3
@@ -42,7 +43,9 @@ def establish(capture: Capture, training: Training) -> EpochCosts:
     looked = later_epochs(capture, seen)
     if not looked:
         raise MissingEvidence(Gap("the end of an epoch", "no epoch was seen to its end", Gap.LONGER))
-    validation, outside = ([look[place] for look in looked] for place in (0, 1))
+    validation = [look.validation for look in looked]
+    freeing = pauses.stalls([look.freeing for look in looked])
+    outside = [look.outside - stall for look, stall in zip(looked, freeing, strict=True)]
     # Callbacks and saving are told from the rest by their hooks, which have no spread of their own here.
     between = training.elsewhere.get("between epochs", 0.0) / max(1, training.epochs)
     spread = _mean(outside)

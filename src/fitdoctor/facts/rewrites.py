@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts.step_model import StepModel, input_change
-from fitdoctor.facts.trials import Trials
+from fitdoctor.facts.trials import Rehearsed, Trials
 from fitdoctor.model import Change, Interval, Site, Trial
 
 GOOD_ENOUGH = 0.95
@@ -80,7 +80,7 @@ def believed(trials: Trials, name: str, change: Change, model: StepModel, epochs
     if seen is None:
         return change
     seen = seen.beside(_as_is(model, whole=seen.whole))
-    return (seen.later(epochs) if epochs else seen).change(change)
+    return _begun(seen, (seen.later(epochs) if epochs else seen).change(change), model)
 
 
 def _as_is(model: StepModel, *, whole: bool) -> float:
@@ -89,22 +89,25 @@ def _as_is(model: StepModel, *, whole: bool) -> float:
     return model.step.mid - model.parts["callbacks"].mid + between
 
 
-def begun_anew(
-    trials: Trials, name: str, change: Change, epochs: int, model: StepModel, *, every: bool = False
-) -> Change:
-    """Return a change that was rehearsed with what its data takes longer to begin, epoch after epoch, than it does now.
+def _begun(seen: Rehearsed, change: Change, model: StepModel) -> Change:
+    """Return a change of which only steps were rehearsed with what its data takes longer to begin, epoch after epoch.
 
-    Workers that stay still have to make their first batches.  `every`: workers are started in every epoch, and what the
-    change was said to cost beside is just that.
+    Workers and parallel calls still have to make their first batches, which the others do not wait for.
     """
-    seen = trials.rehearsed(name)
-    steps = model.planned_steps * (model.step.mid - model.parts["callbacks"].mid)
-    if seen is None or seen.begins_s is None or not change.rehearsed or steps <= 0:
+    if seen.whole or seen.begins_s is None:
         return change
-    more = max(0.0, seen.begins_s * epochs - model.elsewhere.get("between epochs", 0.0)) / steps
-    stays = change.remaining
-    longer = Interval(stays.low, stays.mid + more, stays.high + 2 * more).clip(0.0, 1.0)
-    return replace(change, remaining=longer, once=Interval.exact(0.0) if every else change.once)
+    now = model.elsewhere.get("between epochs", 0.0) + model.epochs * model.begins_s * change.remaining.mid
+    more = max(0.0, model.epochs * seen.begins_s - now)
+    return longer(change, Interval(0.0, more, 2 * more), model)
+
+
+def longer(change: Change, more: Interval, model: StepModel) -> Change:
+    """Return a rehearsed change of the step after which so many seconds of all epochs come on top of the steps."""
+    steps = model.planned_steps * (model.step.mid - model.parts["callbacks"].mid)
+    if steps <= 0:
+        return change
+    ends = zip(change.remaining.ends, more.ends, strict=True)
+    return replace(change, remaining=Interval(*(stays + each / steps for stays, each in ends)).clip(0.0, 1.0))
 
 
 def only_in_turns(trials: Trials, found: Gain) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import split
 from fitdoctor.facts.device_use import DeviceUse
+from fitdoctor.facts.epoch_starts import EpochStarts
 from fitdoctor.facts.host_use import HostUse
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.training import Training
@@ -53,8 +54,13 @@ class StepModel:
     """CPU seconds per step, all threads and children."""
     cores: float | None = None
     planned_steps: float = 1.0
+    epochs: int = 0
+    begins_s: float = 0.0
+    """Seconds that the first step of an epoch takes beyond an ordinary one."""
     elsewhere: Mapping[str, float] = field(default_factory=dict)
     """Projected seconds of the whole training outside its steps."""
+    pauses_follow: bool = False
+    """Pauses between some epochs are at most as long as an epoch (`pauses`): shorter steps make them shorter, too."""
     overhead: float = 0.0
     """Fraction of the time that watching cost."""
     input_alone: Alone | None = None
@@ -175,6 +181,7 @@ def establish(
     host: HostUse | None,
     devices: DeviceUse | None,
     trials: Trials | None,
+    starts: EpochStarts | None,
 ) -> StepModel:
     """Split the steady steps of the leading training, as its backend allows."""
     split_up = split.split(capture, training, accelerator=devices is not None)
@@ -192,7 +199,10 @@ def establish(
         cpu_s=busy * step.mid if busy is not None else None,
         cores=float(cores) if cores else None,
         planned_steps=training.planned_steps,
+        epochs=training.epochs,
+        begins_s=starts.pause.mid if starts is not None else 0.0,
         elsewhere=training.elsewhere,
+        pauses_follow=training.backend == "tensorflow",
         overhead=max(0.0, float(overhead)),
         input_alone=alone(trials, "loader alone") if trials is not None else None,
         work_alone=work_alone(trials) if trials is not None else None,
@@ -384,10 +394,20 @@ def _saved(base: StepModel, changes: tuple[Change, ...]) -> Interval:
     """Seconds of the whole training that the changes save."""
     totals = []
     for world in _WORLDS:
-        beyond = sum(seconds * (1 - _remaining(changes, name, world)) for name, seconds in base.elsewhere.items())
+        beyond = sum(seconds - each for seconds, each in _beyond(base, changes, world).values())
         once = sum(_at(change.once, _WORST[world]) for change in changes)
         totals.append(base.planned_steps * _saved_per_step(base, changes, world) + beyond - once)
     return _interval(*totals)
+
+
+def _beyond(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[str, tuple[float, float]]:
+    """Return the seconds outside of the steps before and after the changes, by what they go to."""
+    found = {name: (each, each * _remaining(changes, name, world)) for name, each in base.elsewhere.items()}
+    pause = base.elsewhere.get("pause", 0.0)
+    step = sum(_at(base.parts[part], world) for part in PARTS)
+    if base.pauses_follow and pause > 0 and step > 0 and world != "low":
+        found["pause"] = pause, pause * min(1.0, 1 - _saved_per_step(base, changes, world) / step)
+    return found
 
 
 def _interval(low: float, mid: float, high: float) -> Interval:
@@ -399,7 +419,7 @@ def _changed(base: StepModel, changes: tuple[Change, ...]) -> StepModel:
     low, mid, high = (_parts_after(base, changes, world) for world in _WORLDS)
     saved = _interval(*(_saved_per_step(base, changes, world) for world in _WORLDS))
     now = sum(mid.values())
-    elsewhere = {name: seconds * _remaining(changes, name, "mid") for name, seconds in base.elsewhere.items()}
+    elsewhere = {name: after for name, (_, after) in _beyond(base, changes, "mid").items()}
     once = sum(change.once.mid for change in changes)
     if once > 0:
         elsewhere["paid once"] = once

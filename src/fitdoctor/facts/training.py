@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts import again, rows
+from fitdoctor.facts import again, pauses, rows
 from fitdoctor.facts.again import Again
+from fitdoctor.facts.epoch_looks import later_epochs, saving_per_step
 from fitdoctor.facts.short_calls import ShortCalls
-from fitdoctor.model import Call, CallbackTime, Capture, Compile, Gap, Interval, Site, Steps
+from fitdoctor.model import Call, CallbackTime, Capture, Gap, Interval, Site, Steps
 
 ONE_OFF = ("imports", "set-up", "compiling")
 FEWEST_STEADY_ROWS = 2
@@ -88,7 +89,7 @@ def establish(capture: Capture, short: ShortCalls) -> Training:
     on = max(1.0, leader.planned_steps / observed) if leader.kind != "fit" and observed else 1.0
     elsewhere = {**one_off, **leader.elsewhere, "other calls": others, "short calls": short.total_s * on}
     if leader.kind != "fit" and all(each.kind != "fit" for each in projected):
-        elsewhere["between epochs"] = _between_passes(capture, leader.calls, on)
+        elsewhere["between epochs"], elsewhere["pause"] = _between_passes(capture, leader.calls, on)
     return replace(leader, elsewhere={name: value for name, value in elsewhere.items() if value > 0})
 
 
@@ -140,12 +141,13 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
     call_count = sum(call.count for call in calls)
     plans = [_plan(capture, call, steps, last=call is _last(capture)) for call, steps in seen]
     epochs = sum(plan.epochs for plan in plans)
-    per_epoch, pause, gaps = _per_epoch(capture, seen)
+    per_epoch, pause, gaps = _per_epoch(capture, seen, epochs)
     elsewhere = {name: seconds * epochs for name, seconds in per_epoch.items()}
+    pause += _after_last_epoch(capture, calls)
     if pause > 0:
         elsewhere["pause"] = pause
     planned = sum(plan.steps for plan in plans)
-    saving = _saving_per_step(capture, seen)
+    saving = saving_per_step(capture, seen)
     if saving > 0:
         elsewhere["saving"] = elsewhere.get("saving", 0.0) + saving * planned
     repeated = again.found(capture, seen, planned)
@@ -187,11 +189,6 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
     )
 
 
-FEWEST_OTHERS = 2
-FAR_LONGER = 5.0
-BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
-
-
 def _last(capture: Capture) -> Call:
     return max((call for call in capture.calls if call.parent is None), key=lambda call: call.start_ns)
 
@@ -207,8 +204,7 @@ def _plan(capture: Capture, call: Call, steps: Steps, *, last: bool) -> _Plan:
     """Tell how many steps and epochs a call has when it is let run to its end."""
     observed = int(steps.count.sum())
     seen = max(1, len(set(steps.epoch.tolist())))
-    ended = (capture.meta.get("exit") or {}).get("reason", "running")
-    finished = call.end_ns is not None and not (last and ended != "finished")
+    finished = _finished(capture, call, last=last)
     lengths = _complete_epochs(capture, call, steps)
     said = call.info.get("steps_per_epoch")
     per_epoch = float(said) if said else statistics.median(lengths) if lengths else None
@@ -221,6 +217,12 @@ def _plan(capture: Capture, call: Call, steps: Steps, *, last: bool) -> _Plan:
     return _Plan(max(float(observed), epochs * (per_epoch or observed / seen)), epochs, per_epoch)
 
 
+def _finished(capture: Capture, call: Call, *, last: bool) -> bool:
+    """Tell whether a call came to its own end: the last one of a run that was cut short did not."""
+    ended = (capture.meta.get("exit") or {}).get("reason", "running")
+    return call.end_ns is not None and not (last and ended != "finished")
+
+
 def _complete_epochs(capture: Capture, call: Call, steps: Steps) -> list[float]:
     return [
         float(steps.count[steps.epoch == each.epoch].sum())
@@ -229,8 +231,10 @@ def _complete_epochs(capture: Capture, call: Call, steps: Steps) -> list[float]:
     ]
 
 
-def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[dict[str, float], float, tuple[Gap, ...]]:
-    """Return the seconds per epoch outside its steps, by what they went to; and those of a pause that came once."""
+def _per_epoch(
+    capture: Capture, seen: Sequence[tuple[Call, Steps]], epochs: int
+) -> tuple[dict[str, float], float, tuple[Gap, ...]]:
+    """Return the seconds per epoch outside its steps, by what they went to; and those of all pauses of `epochs`."""
     looked = later_epochs(capture, seen)
     ids = {call.id for call, _ in seen}
     if not looked:
@@ -242,8 +246,8 @@ def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[di
             Gap.LONGER,
         )
         return {}, 0.0, (gap,)
-    # The mean: not every epoch validates, and in some of them memory is given back or old iterators are torn down.
-    validation = statistics.fmean(look[0] for look in looked)
+    # The mean: not every epoch validates, and in some of them memory is given back.
+    validation = statistics.fmean(look.validation for look in looked)
     hooks = [
         each
         for each in merged(each for each in capture.callbacks if each.call in ids and not each.threaded)
@@ -251,8 +255,9 @@ def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[di
     ]
     own = sum(each.self_ns / max(1, each.count) for each in hooks) / 1e9
     nested = sum((each.total_ns - each.self_ns) / max(1, each.count) for each in hooks) / 1e9
-    rests = [look[1] for look in looked]
-    pause = pause_seen(rests, by_hooks=own + nested)
+    freeing = pauses.stalls([look.freeing for look in looked])
+    rests = [look.outside - stall for look, stall in zip(looked, freeing, strict=True)]
+    pause = pauses.seen_once(rests, by_hooks=own + nested)
     rest = (sum(rests) - pause) / len(rests) - own - nested
     split = {
         "validation": validation,
@@ -260,55 +265,42 @@ def _per_epoch(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> tuple[di
         "saving": nested,
         "between epochs": max(0.0, rest),
     }
-    return split, pause, ()
+    return split, pause + pauses.projected(freeing, epochs), ()
 
 
-def pause_seen(values: Sequence[float], by_hooks: float = 0.0) -> float:
-    """Return what one of these is longer than the others are on average, where it is far longer than every other.
+def _after_last_epoch(capture: Capture, calls: Sequence[Call]) -> float:
+    """Seconds that a single `fit` stood still after its last epoch, where it lets go of its data for the last time.
 
-    Memory is given back, old iterators end: that came once, is not taken to come again, and no fix of what happens in
-    every epoch takes it away.  Unless callbacks took that time, which may save every now and then.
+    Of many calls that is part of what each call takes.
     """
-    *others, longest = sorted(values)
-    alone = len(others) >= FEWEST_OTHERS and longest > FAR_LONGER * max(others) and by_hooks < longest / FAR_LONGER
-    return longest - statistics.fmean(others) if alone else 0.0
+    call = calls[0]
+    single = call.kind == "fit" and sum(each.count for each in calls) == 1
+    if not single or call.end_ns is None or not _finished(capture, call, last=call is _last(capture)):
+        return 0.0
+    ends = [each.end_ns for each in capture.epochs if each.call == call.id and each.end_ns is not None]
+    hooks = sum(each.total_ns for each in capture.callbacks if each.call == call.id and each.hook == "on_train_end")
+    after = (call.end_ns - max(ends, default=call.end_ns) - hooks) / 1e9
+    return after if after > pauses.LEAST_STALL else 0.0
 
 
-def _between_passes(capture: Capture, calls: Sequence[Call], on: float) -> float:
+def _between_passes(capture: Capture, calls: Sequence[Call], on: float) -> tuple[float, float]:
     """Seconds between the passes of hand-written loops over their data, in `on` times as many steps as were seen.
 
-    As between epochs, a stall that was seen once is not taken to come again.
+    And those of pauses: data that is freed, a stall that was seen once.
     """
     seen = float(capture.account.get("between epochs", 0.0))
     gaps: list[float] = []
     for steps in (capture.steps[call.id] for call in calls if call.id in capture.steps):
-        passed = steps.start_ns[1:] - steps.start_ns[:-1] - steps.wall_ns[:-1]
-        gaps += passed[steps.epoch[1:] != steps.epoch[:-1]].clip(0).tolist()
-    if sum(gaps) <= 0:
-        return seen * on
-    pause = pause_seen(gaps)
-    return seen * ((sum(gaps) - pause) * on + pause) / sum(gaps)
-
-
-def later_epochs(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> list[tuple[float, float]]:
-    """For each complete epoch: seconds of validation, and seconds of everything else outside the steps.
-
-    The first epoch of a call holds what happens once; it counts only where no other was seen to its end.
-    """
-    saving = _saving_per_step(capture, seen)
-    looks = [_epoch_looks(capture, call, steps, saving) for call, steps in seen]
-    return [look for each in looks for look in each[1:]] or [look for each in looks for look in each]
-
-
-def _saving_per_step(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> float:
-    """Seconds of saving per step: a checkpoint every so many batches is no part of the step that it follows."""
-    ids = {call.id for call, _ in seen}
-    nested = sum(
-        each.total_ns - each.self_ns
-        for each in capture.callbacks
-        if each.call in ids and not each.threaded and each.hook in BATCH_HOOKS
-    )
-    return nested / 1e9 / max(1, sum(int(steps.count.sum()) for _, steps in seen))
+        between = (steps.start_ns[1:] - steps.start_ns[:-1] - steps.wall_ns[:-1]).clip(0) / 1e9
+        # What passes at the beginning of a pass lies inside its first row, and is no part of what that row took.
+        ends = [int(each) for each in (steps.epoch[1:] != steps.epoch[:-1]).nonzero()[0]]
+        gaps += [float(between[each : each + 2].sum()) for each in ends]
+    frees = calls[-1].info.get("backend") == "tensorflow"
+    stalls = pauses.stalls(gaps) if frees else [0.0] * len(gaps)
+    once = pauses.seen_once([gap - stall for gap, stall in zip(gaps, stalls, strict=True)])
+    paused = min(seen, sum(stalls) + once)
+    pause = pauses.projected(stalls, round(len(gaps) * on)) + once
+    return (seen - paused) * on, min(pause, paused * on)
 
 
 def merged(times: Iterable[CallbackTime]) -> list[CallbackTime]:
@@ -326,33 +318,6 @@ def merged(times: Iterable[CallbackTime]) -> list[CallbackTime]:
             )
         found[each.name, each.hook] = each
     return list(found.values())
-
-
-def _epoch_looks(capture: Capture, call: Call, steps: Steps, saving_s: float) -> list[tuple[float, float]]:
-    """For each complete epoch: seconds of validation, and seconds of everything else outside the steps.
-
-    `saving_s`: seconds per step that go into saving after batches, which is no part of either.
-    """
-    epochs = [each for each in capture.epochs if each.call == call.id]
-    looks = []
-    for here, after in itertools.zip_longest(epochs, epochs[1:]):
-        end = after.start_ns if after is not None else here.end_ns
-        if end is None or here.steps_end_ns is None:
-            continue
-        mine = steps.epoch == here.epoch
-        inside = float(steps.wall_ns[mine].sum())
-        saved = saving_s * 1e9 * float(steps.count[mine].sum())
-        compiling = _compiling(capture.compiles, here.steps_end_ns, end)
-        validation = max(0.0, here.validation_ns - compiling)
-        first = _compiling(capture.compiles, here.start_ns, here.steps_end_ns)
-        outside = end - here.start_ns - inside - here.validation_ns - saved - first
-        looks.append((validation / 1e9, max(0.0, outside) / 1e9))
-    return looks
-
-
-def _compiling(compiles: Sequence[Compile], start: int, end: int) -> float:
-    """Tracing happens once, not every epoch."""
-    return float(sum(each.duration_ns for each in compiles if start <= each.start_ns < end))
 
 
 def _fixed_per_call(

@@ -65,11 +65,7 @@ class Rehearsed:
 
     def later(self, epochs: int) -> Rehearsed:
         """Return what it is over all epochs, where the first stays as it was."""
-        return replace(self, ratio=Interval(*(each + (1 - each) / max(1, epochs) for each in _ends(self.ratio))))
-
-
-def _ends(interval: Interval) -> tuple[float, float, float]:
-    return interval.low, interval.mid, interval.high
+        return replace(self, ratio=Interval(*(each + (1 - each) / max(1, epochs) for each in self.ratio.ends)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _ONCE = {
     "compiling": "seen once: tracing, compiling and the first steps of each train function",
 }
 _SUMMED = {
-    "pause": "seen once between two epochs, far longer than the others: memory given back, old iterators ended",
+    "pause": "seen between some epochs and not between others: old data is freed, memory is given back",
     "calls": "what each call takes beyond its steps, times the calls",
     "between calls": "seen: the script's own code between the calls",
     "other calls": "the other trainings of the script, projected to their ends",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fitdoctor.errors import CannotRun
@@ -59,18 +59,26 @@ def end_workers(adapter: Any) -> None:
             enqueuer.ready_queue.queue.clear()
 
 
-class NextEpoch:
-    """Goes from one epoch to the next, as Keras does.
+def begun_anew(job: Job, adapter: Any, epoch: Callable[[], Any]) -> Iterator[Any]:
+    """Go from one epoch to the next, as Keras does; return the batches.
 
-    It makes an iterator when an epoch ends and, where no `steps_per_epoch` is given, another one when the next begins.
-    A while before, so that the workers have nothing left to do, as at the end of an epoch.
+    It makes an iterator when an epoch ends and, where no `steps_per_epoch` is given, another one when the next begins:
+    workers that stay then make batches which nobody takes, and are waited for.
     """
+    end_workers(adapter)
+    if adapter.num_batches is not None and not job.given.get("steps_per_epoch"):
+        iter(epoch())
+    return iter(epoch())
+
+
+class NextEpoch:
+    """Goes from one epoch to the next, a while after the last batch: the workers have nothing left to do."""
 
     def __init__(self, job: Job, x: Any = None) -> None:
         self._put_back = taken(job.given.get("x") if x is None else x)
         self._adapter = job._adapter(x)
         self._epoch = job._epochs(self._adapter)
-        self._iterators = 2 if self._adapter.num_batches is not None and not job.given.get("steps_per_epoch") else 1
+        self._job = job
         self._under_way = iter(self._epoch())
         next(self._under_way, None)
 
@@ -78,9 +86,7 @@ class NextEpoch:
         """Return the nanoseconds until the first batch of the next epoch is there."""
         time.sleep(BETWEEN_SECONDS)
         start = time.perf_counter_ns()
-        end_workers(self._adapter)
-        for _ in range(self._iterators):
-            self._under_way = iter(self._epoch())
+        self._under_way = begun_anew(self._job, self._adapter, self._epoch)
         next(self._under_way, None)
         return float(time.perf_counter_ns() - start)
 

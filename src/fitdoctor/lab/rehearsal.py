@@ -16,8 +16,9 @@ from typing import Any, Protocol
 
 from fitdoctor.errors import CannotRun
 from fitdoctor.lab.bench import BLOCKS_EXPECTED, Comparison
+from fitdoctor.lab.freeing import Freeing
 from fitdoctor.lab.job import BARE, Job, Variant, wait_for
-from fitdoctor.lab.loading import end_workers
+from fitdoctor.lab.loading import begun_anew, end_workers
 from fitdoctor.rewrites.randomness import taken
 
 ADAPTERS = ("tf.data", "PyDataset", "DataLoader", "arrays")
@@ -55,11 +56,14 @@ class Rehearsal(Protocol):
         ...
 
 
-def epoch_seconds(job: Job, step_ns: float) -> float | None:
-    """Return about how long an epoch takes, where it is short enough to be rehearsed whole in the time there is."""
+def epoch_seconds(job: Job, step_ns: float, begins: float | None = None) -> float | None:
+    """Return about how long an epoch takes, where it is short enough to be rehearsed whole in the time there is.
+
+    That `begins` on the monotonic clock: now, unless others come first.
+    """
     count = batches(job)
     seconds = count * step_ns / 1e9
-    ends = time.monotonic() + BLOCKS_EXPECTED * block_seconds(step_ns, seconds)
+    ends = (time.monotonic() if begins is None else begins) + BLOCKS_EXPECTED * block_seconds(step_ns, seconds)
     return seconds if count > 0 and seconds <= EPOCH_SECONDS and ends <= job.last else None
 
 
@@ -89,7 +93,8 @@ def with_settings(job: Job, step_ns: float, adapter: str, names: Mapping[str, Va
     """
     if adapter not in ADAPTERS:
         return
-    epoch = epoch_seconds(job, step_ns)
+    # What comes before may take all of the experiment's own time.
+    epoch = epoch_seconds(job, step_ns, begins=job.until)
     for name, variant in names.items():
         whole = epoch is not None
         both = [_Late(job, whole, BARE), _Late(job, whole, variant)]
@@ -100,7 +105,8 @@ def with_settings(job: Job, step_ns: float, adapter: str, names: Mapping[str, Va
             {"unit": "ns per trained step", "whole": whole, "rehearses": name},
             functools.partial(_end, both),
             functools.partial(_not_the_best, job, name, tuple(names)),
-            block_seconds(step_ns, epoch),
+            # An execution of several steps is as long as all of them.
+            block_seconds(step_ns if whole else step_ns * _steps(job, variant), epoch),
         )
 
 
@@ -147,24 +153,28 @@ class Epochs:
         names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight", "shuffle")
         self._given = {name: value for name, value in {**job.given, **given}.items() if name in names}
         self._put_back = taken(self._given.get("x"))
+        self._freeing = Freeing()
 
     def block(self) -> float:
         """Train until enough epochs were seen from one end to the next."""
         from keras.callbacks import LambdaCallback
 
-        model, marks = self._job.model, list[int]()
+        model, marks, freeing = self._job.model, list[int](), self._freeing
 
         def ends(epoch: int, logs: Any = None) -> None:
             marks.append(time.perf_counter_ns())
+            freeing.epoch_ended()
             if marks[-1] - marks[0] > (SECONDS if len(marks) > _EPOCHS else _LONG_SECONDS) * 1e9:
                 model.stop_training = True
 
+        freeing.begin()
         with self._job._as(self._variant) as timer:
             function = timer.function
             begun = time.monotonic()
 
             def run(*args: Any) -> Any:
                 _within(begun)
+                freeing.step_begins()
                 return function(*args)
 
             model.train_function = run
@@ -172,19 +182,21 @@ class Epochs:
             model.fit(**self._given, epochs=_ENDLESS, verbose=0, callbacks=watching)
         if len(marks) < 2:
             raise CannotRun(_USED_UP, do=_TWICE)
-        return _per_epoch(marks) / self._batches
+        # Elsewhere the first batch is fetched there.
+        stalls = freeing.stalls() if self._job.backend == "tensorflow" else [0] * (len(marks) - 1)
+        return _per_epoch(marks, stalls) / self._batches
 
     def end(self) -> None:
         """Put the generators back that the data drew from."""
         self._put_back()
 
 
-def _per_epoch(marks: list[int]) -> float:
-    """Return nanoseconds per epoch, by when each ended.
+def _per_epoch(marks: list[int], stalls: list[int]) -> float:
+    """Return nanoseconds per epoch, by when each ended, without the stalls of all but the first.
 
     Ending the workers of a loader can hang for seconds, once in a while: an epoch far longer than another is left out.
     """
-    took = [then - now for now, then in itertools.pairwise(marks)]
+    took = [then - now - stall for (now, then), stall in zip(itertools.pairwise(marks), stalls, strict=True)]
     kept = [each for each in took if each <= _FAR_LONGER * min(took)]
     return sum(kept) / len(kept)
 
@@ -210,7 +222,7 @@ class Steps:
         """Train for a while."""
         job = self._job
         if self.batches is None:
-            self.anew()
+            self.batches = iter(self._begin())
         with job._as(self._variant) as timer:
             feeding = _Feeding(self, timer.function)
             job.model.train_function = feeding.run
@@ -220,8 +232,7 @@ class Steps:
 
     def anew(self) -> None:
         """Begin the data anew."""
-        end_workers(self._adapter)
-        self.batches = iter(self._begin())
+        self.batches = begun_anew(self._job, self._adapter, self._begin)
 
     def end(self) -> None:
         """End the workers, and put the generators back that the data drew from."""

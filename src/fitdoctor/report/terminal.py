@@ -40,7 +40,7 @@ _SAFETY = {
 _BOUNDS = {
     "other": "the loop's own Python",
     "between epochs": "the time between epochs",
-    "pause": "one long pause between two epochs",
+    "pause": "pauses between some epochs",
     "calls": "the fixed cost of each call",
     "between calls": "the code between the calls",
     "other calls": "the script's other calls",

@@ -33,12 +33,13 @@ def in_threads(data: Any, count: int) -> Any:
     return _same(data, _workers=count, _use_multiprocessing=False)
 
 
-def with_processes(data: Any, count: int, *, keep: bool) -> Any:
+def with_processes(data: Any, count: int, *, keep: bool, in_order: bool = True) -> Any:
     """Return the same `DataLoader` with so many worker processes; `keep`: they outlive an epoch.
 
     It gives the batches in the very order in which the original would, seeded or not: torch draws a number whenever it
     starts workers, and orders an epoch when workers begin to read ahead, where a loader without workers orders it when
-    its first batch is asked for.  Kept workers start once and read ahead; so both is made up for.
+    its first batch is asked for.  Kept workers start once and read ahead; so both is made up for.  Unless `in_order`
+    is false: then it is torch's own, which begins an epoch whenever Keras makes an iterator, two of them for each.
     """
     if count > 1 and data.num_workers <= 1 and _is_iterable(data):
         raise CannotRun(
@@ -50,7 +51,7 @@ def with_processes(data: Any, count: int, *, keep: bool) -> Any:
     elif data.prefetch_factor is None:
         settings["prefetch_factor"] = PREFETCH
     kind: Any = type(data)
-    if settings["persistent_workers"]:
+    if settings["persistent_workers"] and in_order:
         kind = _keeping_order(kind, data.num_workers == 0)
     return _same(data, kind, **settings)
 

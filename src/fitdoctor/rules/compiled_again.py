@@ -17,7 +17,8 @@ def cost_of(again: Again, training: Training, model: StepModel, why: str, paid: 
     share = min(1.0, again.projected_s / whole)
     least = min(share, again.seconds * again.growth.low * (1 - again.spread) / whole)
     most = min(1.0, share * (1 + again.spread))
-    also = (Change("work", model.stays_untraced()),) if again.always else ()
+    slower = again.always or (again.mostly and model.work_alone is not None)
+    also = (Change("work", model.stays_untraced()),) if slower else ()
     change = Change(PART, Interval(1 - most, 1 - share, 1 - least), once=paid or Interval.exact(0.0), also=also)
     later = round(again.count * again.growth.mid)
     until = f", about {later} times until its end" if later > 1.5 * again.count else ""

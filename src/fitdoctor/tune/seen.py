@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from fitdoctor.facts.training import BATCH_HOOKS
+from fitdoctor.facts.epoch_looks import BATCH_HOOKS
 from fitdoctor.model import Interval
 from fitdoctor.proof.runs import Observed, Run
 from fitdoctor.tune import pinned

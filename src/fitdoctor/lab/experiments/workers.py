@@ -54,9 +54,11 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
 
 
 def _given(data: Any, count: int, whole: bool) -> dict[str, Any]:
-    """Return the loader with so many workers, as the fix would have it."""
+    """Return the loader with so many workers, as the fix would have it in the source."""
     del whole
-    return {"x": in_threads(data, count) if is_pydataset(data) else with_processes(data, count, keep=True)}
+    if is_pydataset(data):
+        return {"x": in_threads(data, count)}
+    return {"x": with_processes(data, count, keep=True, in_order=False)}
 
 
 def started(starts: list[float]) -> dict[str, Any]:

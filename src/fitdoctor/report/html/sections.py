@@ -20,7 +20,7 @@ SAFETY = {"same": "same results", "may change": "may change results", "manual": 
 BOUNDS = {
     "other": "the loop's own Python",
     "between epochs": "the time between epochs",
-    "pause": "one long pause between two epochs",
+    "pause": "pauses between some epochs",
     "calls": "the fixed cost of each call",
     "between calls": "the code between the calls",
     "other calls": "the script's other calls",

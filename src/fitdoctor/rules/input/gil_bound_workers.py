@@ -41,13 +41,14 @@ from __future__ import annotations
 import ast
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fitdoctor import units
 from fitdoctor.edits import Arguments
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import spots
 from fitdoctor.facts.loader import WAITS, Loader
-from fitdoctor.facts.rewrites import begun_anew, believed
+from fitdoctor.facts.rewrites import believed, longer
 from fitdoctor.facts.source_datasets import keras_datasets, makes_batches
 from fitdoctor.facts.source_loops import calculates, loops_in
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
@@ -103,7 +104,7 @@ def measure(training: Training, loader: Loader, trials: Trials, model: StepModel
             f"with {count} processes a batch took {units.percent_range(ratio)} of the time: they are not faster"
         )
     modelled = (_freed if contended else processes)(loader, model, ratio, trial, training.epochs)
-    change = rehearsed(training, trials, model, trial, modelled)
+    change = rehearsed(trials, model, trial, modelled)
     share = loader.computes
     return [
         Cost(
@@ -175,10 +176,14 @@ def processes(loader: Loader, model: StepModel, ratio: Interval, trial: Trial, e
     return Change("input", stays, overlap=True, once=_starts(trial, epochs))
 
 
-def rehearsed(training: Training, trials: Trials, model: StepModel, trial: Trial, modelled: Change) -> Change:
-    """Return what the processes of a trial do to the training, as it was rehearsed."""
-    change = believed(trials, trial.name, modelled, model)
-    return begun_anew(trials, trial.name, change, training.epochs, model, every=True)
+def rehearsed(trials: Trials, model: StepModel, trial: Trial, modelled: Change) -> Change:
+    """Return what the processes of a trial do to the training, as it was rehearsed: they start in every epoch."""
+    change, seen = believed(trials, trial.name, modelled, model), trials.rehearsed(trial.name)
+    if seen is None:
+        return change
+    # Where epochs were seen to begin, what starting them costs was seen then.
+    starts = change.once if seen.begins_s is None else Interval.exact(0.0)
+    return longer(replace(change, once=Interval.exact(0.0)), starts, model)
 
 
 def _starts(trial: Trial, epochs: int) -> Interval:

@@ -51,7 +51,7 @@ from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import spots
 from fitdoctor.facts.input_pipeline import InputPipeline
 from fitdoctor.facts.loader import Loader
-from fitdoctor.facts.rewrites import begun_anew, believed, good_enough
+from fitdoctor.facts.rewrites import believed, good_enough
 from fitdoctor.facts.source_datasets import keras_datasets, works
 from fitdoctor.facts.source_tree import FoundCall, SourceTree
 from fitdoctor.facts.step_model import StepModel
@@ -111,9 +111,7 @@ def measure(
     own = loader.workers if torchs else max(1, loader.workers)
     found = _tried(trials)
     ways = [
-        _Way(
-            count, torchs, ratio, _with_workers(training, trials, model, count, _change(loader, model, ratio, start_s))
-        )
+        _Way(count, torchs, ratio, believed(trials, f"workers={count}", _change(loader, model, ratio, start_s), model))
         for count, (ratio, start_s) in found.items()
         if count > own and ratio.high < 1
     ]
@@ -170,12 +168,6 @@ def _tried(trials: Trials) -> dict[int, tuple[Interval, float]]:
     return found
 
 
-def _with_workers(training: Training, trials: Trials, model: StepModel, count: int, change: Change) -> Change:
-    """Return what so many workers do to the training, as it was rehearsed."""
-    name = f"workers={count}"
-    return begun_anew(trials, name, believed(trials, name, change, model), training.epochs, model)
-
-
 def _change(loader: Loader, model: StepModel, ratio: Interval, start_s: float) -> Change:
     least = loader.least(model)
     stays = Interval(*(min(1.0, max(each, least)) for each in (ratio.low, ratio.mid, ratio.high)))
@@ -195,11 +187,7 @@ def _processes(training: Training, loader: Loader, trials: Trials, model: StepMo
             True,
             ratio,
             gil_bound_workers.rehearsed(
-                training,
-                trials,
-                model,
-                trial,
-                gil_bound_workers.processes(loader, model, ratio, trial, training.epochs),
+                trials, model, trial, gil_bound_workers.processes(loader, model, ratio, trial, training.epochs)
             ),
         )
         for count, (ratio, trial) in found.items()
