@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fitdoctor.errors import CannotRun
-from fitdoctor.lab import calls, experiments
+from fitdoctor.lab import calls, experiments, interrupts
 from fitdoctor.lab.beside import JittedStep
 from fitdoctor.lab.job import Job
 from fitdoctor.lab.snapshot import Snapshot
@@ -90,6 +90,7 @@ def _unwarned() -> Iterator[None]:
 
 
 @_unwarned()
+@interrupts.kept_in_mind()
 def run(
     recorder: Recorder,
     call: Any,
@@ -129,6 +130,7 @@ def run(
             _not_run(recorder, todo, "the budget was used up before it", "give it more time with --budget")
             return
         module = todo[0]
+        interrupts.check()
         tell(f"experiment {len(done) + 1} of {len(done) + len(todo)}: {module.NAME}")
         now = time.monotonic()
         try:
@@ -327,6 +329,7 @@ def _in_turns(
     while len(after) < MOST_PAIRS:
         begun = time.monotonic()
         for which in (0, 1) if len(after) % 2 else (1, 0):
+            interrupts.check()
             if which:
                 start, used = time.perf_counter_ns(), time.process_time_ns()
                 after.append(comparison.changed())

@@ -1,0 +1,47 @@
+"""Ctrl-C while experiments run: never lost.
+
+Python raises KeyboardInterrupt wherever it happens to be.  Inside a finaliser or a function that a framework calls back
+it is printed and forgotten, or comes back as the framework's own error: the experiments would go on.  So it is kept in
+mind, too, and raised again between two blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+_heard = False
+
+
+@contextlib.contextmanager
+def kept_in_mind() -> Iterator[None]:
+    """Listen for Ctrl-C beside whoever listens now; for `check`."""
+    global _heard
+    _heard = False
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):  # nobody listens: it is ignored, or ends the process
+        yield
+        return
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        global _heard
+        _heard = True
+        before(number, frame)
+
+    try:
+        signal.signal(signal.SIGINT, heard)
+    except ValueError:  # only the main thread hears signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def check() -> None:
+    """Raise KeyboardInterrupt where one came since the experiments began."""
+    if _heard:
+        raise KeyboardInterrupt
