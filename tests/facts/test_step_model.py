@@ -230,3 +230,14 @@ def test_pauses_of_tensorflow_become_shorter_with_the_epochs() -> None:
     assert (saving.low, saving.mid) == pytest.approx((5 / 12, 6 / 12)), "at worst they stay"
     others = replace(model, pauses_follow=False).with_change(Change("compute", Interval.exact(0.5)))
     assert others.elsewhere["pause"] == 2.0
+
+
+def test_pauses_become_no_longer_where_another_part_is_known_better() -> None:
+    """What a fix of one part saves, at best, is not more because less is known of another."""
+
+    def at_best(compute: Interval) -> float:
+        parts = {**dict.fromkeys(PARTS, Interval.exact(0.0)), "compute": compute, "host": Interval(0.0, 1.0, 1.0)}
+        model = StepModel(Interval.exact(2.0), parts, elsewhere={"pause": 1.0}, pauses_follow=True)
+        return model.with_change(Change("host", Interval(0.0, 1.0, 1.0))).saving().high
+
+    assert at_best(Interval.exact(1.0)) == at_best(Interval(0.0, 1.0, 2.0)) == pytest.approx(0.5)

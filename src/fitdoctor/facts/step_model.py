@@ -404,9 +404,10 @@ def _beyond(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[st
     """Return the seconds outside of the steps before and after the changes, by what they go to."""
     found = {name: (each, each * _remaining(changes, name, world)) for name, each in base.elsewhere.items()}
     pause = base.elsewhere.get("pause", 0.0)
-    step = sum(_at(base.parts[part], world) for part in PARTS)
+    step = base.step.mid
     if base.pauses_follow and pause > 0 and step > 0 and world != "low":
-        found["pause"] = pause, pause * min(1.0, 1 - _saved_per_step(base, changes, world) / step)
+        # Of the same step in every world: wider evidence on other parts must not make the same seconds a smaller share.
+        found["pause"] = pause, pause * min(1.0, max(0.0, 1 - _saved_per_step(base, changes, world) / step))
     return found
 
 
