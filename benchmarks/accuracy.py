@@ -36,21 +36,31 @@ RAW = Path(__file__).resolve().parent.parent / "build" / "accuracy.json"
 
 
 def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, Mapping[str, Any]]:
-    """Run a script under fitdoctor as a user would; return what it found, and what it says of the run and the lab."""
+    """Run a script under fitdoctor as a user would; return what it found, and what it says of the run and the lab.
+
+    Again, where others on the same host disturbed it.
+    """
+    capture, problem = pairs.undisturbed(lambda: _captured(script, whole=whole))
+    if problem:
+        return Diagnosis((), problem), {}
+    KEPT.mkdir(parents=True, exist_ok=True)
+    kept(script).write_bytes(capture)
+    return judged(kept(script))
+
+
+def _captured(script: Path, *, whole: bool) -> tuple[bytes, str]:
+    """Return the capture of a run, or what went wrong."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         # Neither the file's name nor its neighbours give the answer away.
         shutil.copy(script, folder / "train.py")
         watched = ["--whole"] if whole else []
-        done = pairs.fitdoctor(
-            folder, "run", "--quiet", *watched, "--json", "report.json", "--capture", "run.fitdoctor", "train.py"
-        )
+        words = ("run", "--quiet", *watched, "--json", "report.json", "--capture", "run.fitdoctor", "train.py")
+        done = pairs.fitdoctor(folder, *words)
         if not (folder / "report.json").exists():
             last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-            return Diagnosis((), f"exit code {done.returncode}: {last[:200]}"), {}
-        KEPT.mkdir(parents=True, exist_ok=True)
-        shutil.copy(folder / "run.fitdoctor", kept(script))
-    return judged(kept(script))
+            return b"", f"exit code {done.returncode}: {last[:200]}"
+        return (folder / "run.fitdoctor").read_bytes(), ""
 
 
 def kept(script: Path) -> Path:

@@ -241,7 +241,8 @@ def page(
         "would not pay it again; and TensorFlow stands still at the beginning of some epochs and not of others,\n"
         "whoever watches. *Step off by* leaves both out on both sides: it is how far the predicted time of a step\n"
         "(with what lies between steps and epochs, over all steps of the slow script) is off. The machine is shared:\n"
-        "*two timings differ by* says how far what is left of a step was off from itself, minutes apart.",
+        "*two timings differ by* says how far what is left of a step was off from itself, minutes apart. A run during\n"
+        f"which the hypervisor gave more than {units.percent(pairs.STOLEN)} of the processor to others was made again.",
         f"Measured on {date}: {machine}; {stack or 'versions unknown'}."
         + (" Captures of earlier runs were judged anew." if again else ""),
         "## In short",

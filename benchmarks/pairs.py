@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+Result = TypeVar("Result")
 
 CORPUS = Path(__file__).resolve().parent.parent / "corpus"
 HEALTHY = CORPUS / "healthy"
@@ -186,7 +188,48 @@ class Watched:
         return max(0.0, self.seconds - self.once)
 
 
+STOLEN = 0.03
+"""A run during which others on the same host took more of the machine's processor time than this says little."""
+ATTEMPTS = 3
+
+
+def undisturbed(run: Callable[[], Result], attempts: int = ATTEMPTS) -> Result:
+    """Run something again while others on the same host take the processor away from it; return the calmest result.
+
+    Which run counts is decided by what the hypervisor tells (steal), never by what came out.
+    """
+    results: list[tuple[float, Result]] = []
+    while len(results) < attempts:
+        before = processor_time()
+        result = run()
+        results.append((stolen(before, processor_time()), result))
+        if results[-1][0] <= STOLEN:
+            break
+    return min(results, key=lambda each: each[0])[1]
+
+
+def processor_time() -> tuple[float, float]:
+    """Return the processor time of the whole machine, and of it what others took; zeros where nothing tells."""
+    try:
+        words = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    except OSError:
+        return 0.0, 0.0
+    counters = [float(each) for each in words]
+    return sum(counters), counters[-1]
+
+
+def stolen(before: tuple[float, float], after: tuple[float, float]) -> float:
+    """Return the share of the processor time between two looks that others took."""
+    passed = after[0] - before[0]
+    return (after[1] - before[1]) / passed if passed > 0 else 0.0
+
+
 def watch_script(script: Path) -> Watched:
+    """Time a script; again, where others disturbed it."""
+    return undisturbed(lambda: _watch(script))
+
+
+def _watch(script: Path) -> Watched:
     """Run a script in a fresh process and folder, watched and let be (`fitdoctor run --whole`)."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

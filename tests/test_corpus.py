@@ -383,3 +383,14 @@ def test_a_finding_is_read_from_the_report() -> None:
     finding = promise(Interval(0.1, 0.2, float("inf")), site=Site("train.py", 3))
     assert Found.of(finding, {}) == Found("a-b", 3, None, Interval(0.1, 0.2, 1.0))
     assert Found.of(promise(HALF), {}).line is None
+
+
+def test_a_disturbed_run_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever came out of it; after so many attempts the calmest counts."""
+    clock = iter([(0.0, 0.0), (100.0, 20.0), (200.0, 20.0), (300.0, 21.0)])
+    monkeypatch.setattr(pairs, "processor_time", lambda: next(clock))
+    results = iter(["disturbed", "calm"])
+    assert pairs.undisturbed(lambda: next(results)) == "calm"
+    clock = iter([(0.0, 0.0), (100.0, 20.0), (200.0, 20.0), (300.0, 30.0), (400.0, 30.0), (500.0, 60.0)])
+    results = iter(["disturbed", "less so", "most"])
+    assert pairs.undisturbed(lambda: next(results)) == "less so"

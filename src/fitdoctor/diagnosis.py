@@ -54,7 +54,8 @@ def diagnose(capture: Capture) -> Report:
     unknown = tuple(each for each in outcomes if isinstance(each, Unknown))
     training, model, gap = _basis(facts)
     suspicions = tuple(each for each in outcomes if isinstance(each, Suspicion))
-    seen = headline.Seen(capture, training, model, gap, findings, unknown, suspicions)
+    host = _host_use(facts)
+    seen = headline.Seen(capture, training, model, gap, findings, unknown, suspicions, host.stolen if host else None)
     return Report(
         headline=headline.sentence(seen),
         run={
@@ -63,7 +64,7 @@ def diagnose(capture: Capture) -> Report:
             **_layers(facts),
             **_roofline(facts),
             **_waterfall(model, findings),
-            **_host(facts),
+            **_host(host),
         },
         breakdown=_breakdown(model),
         phases=dict(capture.account),
@@ -182,13 +183,19 @@ def _roofline(facts: Resolver) -> dict[str, Any]:
         return {}
 
 
-def _host(facts: Resolver) -> dict[str, Any]:
-    """Say how much of the machine the training had while its steps were steady."""
+def _host_use(facts: Resolver) -> HostUse | None:
     try:
-        host = facts.get(HostUse)
+        return facts.get(HostUse)
     except MissingEvidence:
+        return None
+
+
+def _host(host: HostUse | None) -> dict[str, Any]:
+    """Say how much of the machine the training had while its steps were steady."""
+    if host is None:
         return {}
-    return {"host": {"cores_busy": host.cores_busy, "crowding": host.crowding, "throttled": host.throttled}}
+    names = ("cores_busy", "crowding", "throttled", "stolen")
+    return {"host": {name: getattr(host, name) for name in names}}
 
 
 def _ceiling(model: StepModel | None, findings: Sequence[Finding]) -> Ceiling | None:

@@ -18,6 +18,9 @@ NOISY = 0.05
 OUTLIER = 5.0
 """Steps this many times as long as the middle one are called pauses."""
 
+STOLEN = 0.03
+"""Processor time that others took is told from this share on."""
+
 UNEXPLAINED = 0.1
 """A part of the step other than computing that takes more than this is not passed over in silence."""
 
@@ -60,6 +63,8 @@ class Seen:
     findings: Sequence[Finding]
     unknown: Sequence[Unknown]
     suspicions: Sequence[Suspicion] = ()
+    stolen: float | None = None
+    """Share of the machine's processor time that others on the same host took."""
 
 
 def bound(model: StepModel) -> str:
@@ -176,6 +181,7 @@ def notes(seen: Seen) -> tuple[str, ...]:
         said.append("The script ran with fixes that are not written: lines are those of the fixed files.")
     if seen.model is not None and seen.training is not None:
         said += _about_steps(seen.capture, seen.training, seen.model)
+        said += _about_the_machine(seen.stolen)
         said += [_gap_note(gap) for gap in (*seen.training.gaps, *seen.model.gaps.values())]
     elif seen.gap is not None:
         said.append(_gap_note(seen.gap))
@@ -216,6 +222,15 @@ def _about_steps(capture: Capture, training: Training, model: StepModel) -> list
             f"they are {units.percent(share)} of the steps' time."
         )
     return said
+
+
+def _about_the_machine(stolen: float | None) -> list[str]:
+    if stolen is None or stolen <= STOLEN:
+        return []
+    return [
+        f"Others on the same host took {units.percent(stolen)} of this virtual machine's processor time (steal): steps "
+        "take longer for it, and vary. On a burstable instance that is what running out of CPU credits looks like."
+    ]
 
 
 def _pauses(capture: Capture, training: Training) -> tuple[int, float]:

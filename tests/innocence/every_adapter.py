@@ -110,4 +110,12 @@ for case in CASES:
 for setting in SETTINGS[keras.config.backend()][1:]:
     train("arrays" if keras.config.backend() != "tensorflow" else "tf.data", setting, [])
 train("arrays", {}, [Tail()])
+if keras.config.backend() == "tensorflow":
+    import tensorflow as tf
+
+    # TensorFlow then refuses some ops, clocks among them.
+    tf.config.experimental.enable_op_determinism()
+    for case in ("arrays", "tf.data"):
+        train(case, {}, [])
+    train("tf.data", {"steps_per_execution": 4}, [])
 print("done", sys.argv[1:])

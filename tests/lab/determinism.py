@@ -1,6 +1,7 @@
 """Runs the experiment without op determinism on a job that turned it on; tells what it left behind."""
 
 import json
+import threading
 import time
 
 import keras
@@ -22,8 +23,23 @@ model.compile("adam", "mse")
 x = np.random.default_rng(0).standard_normal((640, 16)).astype("float32")
 
 
+lock = threading.Lock()
+inside = most = 0
+
+
+def fetch(row):
+    global inside, most
+    with lock:
+        inside += 1
+        most = max(most, inside)
+    time.sleep(0.002)  # stands for the round trip to a store
+    with lock:
+        inside -= 1
+    return np.sort(row)
+
+
 def slow(row):
-    return tf.numpy_function(lambda each: np.sort(each), [row], tf.float32)
+    return tf.numpy_function(fetch, [row], tf.float32)
 
 
 data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).map(
@@ -32,6 +48,7 @@ data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).map(
 arguments = ((data.batch(32),), {"epochs": 3})
 model.fit(*arguments[0], epochs=1, verbose=0)
 
+with_it = most
 recorder = Recorder(Nowhere(), time.perf_counter_ns())
 call = ActiveCall(1, "fit", None, None, 0)
 call.info.update(backend="tensorflow", adapter="tf.data", callbacks=[], epochs=3, **asked.of_model(model))
@@ -52,6 +69,7 @@ print(
             "worth": op_determinism.worth(bench._seen(recorder, call)),
             "differs": before.differs(),
             "function": model.train_function is function,
+            "at_once": [with_it, most],
             "on": asked.of_model(model)["deterministic"],
             "trials": [row[0] for row in recorder._rows.get("trials", [])],
             "gaps": [[what, reason] for what, reason in recorder._gaps],

@@ -37,3 +37,5 @@ def test_everything_is_as_it_was(doctor: Doctor) -> None:
     assert seen["differs"] == []
     assert seen["function"] is True
     assert seen["on"] is True
+    with_it, without = seen["at_once"]
+    assert with_it == 1 < without, "without it calls of Python no longer take turns"

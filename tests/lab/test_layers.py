@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fitdoctor.lab.bench import Seen
-from fitdoctor.lab.experiments import layers
+from fitdoctor.lab.experiments import jit, layers
 from tests.conftest import Doctor
 
 SCRIPT = Path(__file__).parent / "layer_costs.py"
@@ -97,9 +97,9 @@ def seen(step_ms: float = 50.0, run: float = 0.9, **info: Any) -> Seen:
     return Seen(step_ms * 1e6, info, shares)
 
 
-def test_it_comes_last_and_only_where_the_step_computes_and_something_stands_out() -> None:
+def test_it_comes_only_where_the_step_computes_and_something_stands_out() -> None:
     recurrent = {"recurrent": ["lstm"]}
-    assert 0 < layers.worth(seen(layers=recurrent)) < 0.2
+    assert layers.worth(seen(layers=recurrent)) > jit.worth(seen(layers=recurrent)), "a layer may be most of the step"
     assert layers.worth(seen(layers=recurrent, run=0.3)) == 0
     assert layers.worth(seen(layers=recurrent, step_ms=1.0)) == 0
     assert layers.worth(seen(layers=recurrent, run_eagerly=True)) == 0

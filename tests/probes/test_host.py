@@ -239,3 +239,10 @@ def test_16_bit_arithmetic_of_the_processor(tmp_path: Path, flags: str, found: b
     (tmp_path / "cpuinfo").write_text(f"processor: 0\nflags: {flags}\n")
     assert host.has_bf16(tmp_path / "cpuinfo") is found
     assert host.has_bf16(tmp_path / "missing") is None
+
+
+def test_processor_time_that_others_took() -> None:
+    found = procfs.parse_machine(b"cpu  100 0 50 700 10 0 5 35 0 0\ncpu0 1 2 3\n")
+    assert found["machine_stolen"] / found["machine_cpu"] == pytest.approx(35 / 900)
+    with pytest.raises(ValueError, match="eight counters"):
+        procfs.parse_machine(b"cpu 1 2 3\n")

@@ -80,17 +80,18 @@ def fewer_steps(per_sample: Interval, factor: int) -> Change:
     return Change("work", per_sample.clip(0.0, 1.0), also=(Change("callbacks", Interval.exact(1 / factor)),))
 
 
-def given_for_free(trials: Trials) -> float:
-    """Return what stays of a step, at best, after changes that leave the batches alone: a product of what was tried."""
-    stays = 1.0
+def given_for_free(trials: Trials) -> Interval:
+    """Return what stays of a step after changes that leave the batches alone: a product of what was tried."""
+    stays = [1.0, 1.0, 1.0]
     for names in (("steps_per_execution=8", "steps_per_execution=32"), ("jit_compile=True",), ("metrics off",)):
         ratios = [ratio for name in names if (ratio := _tried(trials, name)) is not None]
-        stays *= min([1.0, *ratios])
-    return stays
+        ends = (min([1.0, *each]) for each in zip(*(ratio.ends for ratio in ratios), strict=True)) if ratios else ()
+        stays = [one * end for one, end in zip(stays, ends, strict=True)] if ratios else stays
+    return Interval(*stays)
 
 
-def _tried(trials: Trials, name: str) -> float | None:
+def _tried(trials: Trials, name: str) -> Interval | None:
     try:
-        return trials.ratio(name)[0].low
+        return trials.ratio(name)[0]
     except MissingEvidence:
         return None

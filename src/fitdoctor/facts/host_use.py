@@ -33,6 +33,8 @@ class HostUse:
     """Bytes read from disk per second."""
     crowding: float = 1.0
     """Threads of the whole machine that want to run, per logical core; 1 while there is a core for each."""
+    stolen: float | None = None
+    """Share of the processor time of this virtual machine that others on the same host took."""
 
 
 def establish(capture: Capture, training: Training) -> HostUse:
@@ -61,6 +63,7 @@ def establish(capture: Capture, training: Training) -> HostUse:
         throttled=_rate(first.get("throttling") or {}, last.get("throttling") or {}, seconds, "throttled_s"),
         reads=_rate(first, last, seconds, "disk_read"),
         crowding=_crowding(capture, samples),
+        stolen=_stolen(first, last),
     )
 
 
@@ -68,6 +71,13 @@ def _crowding(capture: Capture, samples: Sequence[HostSample]) -> float:
     cores = (capture.meta.get("environment") or {}).get("logical_cores")
     loads = [float(sample.values["load"]) for sample in samples if sample.values.get("load") is not None]
     return max(1.0, sum(loads) / len(loads) / float(cores)) if cores and loads else 1.0
+
+
+def _stolen(first: Mapping[str, Any], last: Mapping[str, Any]) -> float | None:
+    if "machine_cpu" not in first or "machine_cpu" not in last:
+        return None
+    passed = float(last["machine_cpu"]) - float(first["machine_cpu"])
+    return max(0.0, float(last["machine_stolen"]) - float(first["machine_stolen"])) / passed if passed > 0 else None
 
 
 def within(capture: Capture, training: Training) -> list[HostSample]:

@@ -208,16 +208,19 @@ def saved(trial: Trial) -> Interval:
 
 def as_in_the_step(seconds: Interval, here: LayerCost, trial: Trial) -> Interval:
     """Return seconds of a layer's own trial as they were when the layer took turns with the step."""
-    return _as_then(seconds, here.seconds, trial, here.count)
+    return scaled_as(seconds, here.seconds, trial, here.count)
 
 
 def update_in_the_step(seconds: Interval, layers: Layers, trial: Trial) -> Interval:
     """Return seconds of a trial with the optimizer's update as they were when the update took turns with the step."""
-    return _as_then(seconds, layers.optimizer, trial)
+    return scaled_as(seconds, layers.optimizer, trial)
 
 
-def _as_then(seconds: Interval, took: Interval | None, trial: Trial, count: int = 1) -> Interval:
-    """Scale the seconds of a trial: the machine may have been faster or slower then, as what is in both tells."""
+def scaled_as(seconds: Interval, took: Interval | None, trial: Trial, count: int = 1) -> Interval:
+    """Scale the seconds of a trial as what it compares `took` in turns with the step.
+
+    The machine may have been faster or slower then.
+    """
     alone = statistics.median(trial.baseline_ns) / 1e9 * count
     return seconds if took is None or took.mid <= 0 or alone <= 0 else seconds.scale(took.mid / alone)
 

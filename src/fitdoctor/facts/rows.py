@@ -97,6 +97,23 @@ def observed(steps: Steps) -> Steps:
     return dataclasses.replace(kept, **scaled)
 
 
+def until_cuts(columns: Mapping[str, Any], steps: Steps) -> tuple[dict[str, Any], Any]:
+    """Add up the rows from one `CUT` to the next; return the columns, and the steps in each stretch.
+
+    What an asynchronous backend took for the steps of a stretch stands in the row that waited for them: a row by itself
+    tells of next to nothing, or of several steps.
+    """
+    import numpy as np
+
+    cuts = np.flatnonzero(steps.flags & Steps.CUT)
+    if len(cuts) < FEWEST_UNSTEADY:
+        return dict(columns), steps.count
+    begins = np.unique(np.concatenate([[0], cuts + 1]))
+    begins = begins[begins < size(steps)]
+    summed = {name: np.add.reduceat(np.asarray(each), begins) for name, each in columns.items()}
+    return summed, np.add.reduceat(steps.count, begins)
+
+
 def means(columns: Mapping[str, Any], weights: Any) -> dict[str, Interval]:
     """Return the mean per unit of weight of each column with the range that holds it 19 times in 20.
 

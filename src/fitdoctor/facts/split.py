@@ -34,8 +34,11 @@ class Split:
     """Seconds of input per step that passed while the device computed."""
 
 
-def split(capture: Capture, training: Training, *, accelerator: bool) -> Split:
-    """Split the steady steps of a training."""
+def split(capture: Capture, training: Training, *, accelerator: bool, work_alone: Interval | None = None) -> Split:
+    """Split the steady steps of a training.
+
+    `work_alone`: seconds that the lab measured of the step on one batch, again and again.
+    """
     seen = [(call, capture.steps[call.id]) for call in training.calls if call.id in capture.steps]
     windows = _windows(capture, seen)
     if windows is not None:
@@ -48,7 +51,30 @@ def split(capture: Capture, training: Training, *, accelerator: bool) -> Split:
         found = _awaited(capture, seen, reader) if reader else _asynchronous(capture, seen)
     else:
         found = _synchronous(training, seen)
+    found = _by_the_lab(found, work_alone)
     return _with_transfer(_with_rests(found, seen), accelerator=accelerator)
+
+
+def _by_the_lab(found: Split, work_alone: Interval | None) -> Split:
+    """Tell input from compute by what the step takes without input, where the run itself could not tell them apart."""
+    if "input" not in found.gaps or work_alone is None:
+        return found
+    compute = found.parts["compute"]
+    waits = max(0.0, compute.mid - work_alone.mid)
+    spread = sorted((max(0.0, compute.low - work_alone.high), waits, max(0.0, compute.high - work_alone.low)))
+    rest = compute.mid - waits
+    parts = {
+        **found.parts,
+        "input": Interval.around(spread),
+        "compute": Interval(min(rest, work_alone.low), rest, max(rest, work_alone.high)),
+    }
+    how = {
+        **found.how,
+        "input": "what the step took beyond what the lab measured of it on one batch, again and again",
+        "compute": "what the lab measured of the step on one batch, again and again",
+    }
+    gaps = {part: gap for part, gap in found.gaps.items() if part != "input"}
+    return Split(found.step, parts, how, gaps, found.hidden)
 
 
 def _reader(capture: Capture, training: Training) -> str:
@@ -296,7 +322,7 @@ def _asynchronous(capture: Capture, seen: list[tuple[Call, Steps]]) -> Split:
     chosen = rows.observed(every)
     columns = _columns(chosen)
     columns["loop"] = (columns["step"] - sum(columns[name] for name in columns if name != "step")).clip(0)
-    seen_ = rows.means(columns, chosen.count)
+    seen_ = rows.means(*rows.until_cuts(columns, chosen))
     step = seen_["step"]
     launches, computes = _device_times(capture, seen)
     device, launch = _typical(computes), rows.median(launches)
@@ -372,6 +398,13 @@ def _unseen(training: Training, fetch: float) -> dict[str, Gap]:
             "it stands under compute",
             Gap.LONGER,
         )
+        if training.info.get("deterministic"):
+            gaps["input"] = Gap(
+                "input wait",
+                "the batch is fetched inside the compiled step, and TensorFlow allows no clocks there under op "
+                "determinism; it stands under compute",
+                "run it capped, so that the lab can tell them apart: fitdoctor run SCRIPT",
+            )
     if training.backend == "jax" and not training.info.get("run_eagerly"):
         gaps["compute"] = Gap(
             "device time",

@@ -184,7 +184,9 @@ def establish(
     starts: EpochStarts | None,
 ) -> StepModel:
     """Split the steady steps of the leading training, as its backend allows."""
-    split_up = split.split(capture, training, accelerator=devices is not None)
+    work = work_alone(trials) if trials is not None else None
+    known = work.seconds if work is not None else None
+    split_up = split.split(capture, training, accelerator=devices is not None, work_alone=known)
     step = split_up.step
     cores = (capture.meta.get("environment") or {}).get("cores")
     busy = host.cores_busy if host is not None else None
@@ -205,7 +207,7 @@ def establish(
         pauses_follow=training.backend == "tensorflow",
         overhead=max(0.0, float(overhead)),
         input_alone=alone(trials, "loader alone") if trials is not None else None,
-        work_alone=work_alone(trials) if trials is not None else None,
+        work_alone=work,
         drift=drift(trials) if trials is not None else 0.0,
     )
 

@@ -79,6 +79,8 @@ class Comparison:
     """Asked when its turn comes: what ran before it in the same experiment may have told its answer."""
     block_seconds: float | None = None
     """About how long a block takes; None: as long as one of training."""
+    beside_ns: float = 0.0
+    """Without a baseline: what it is weighed against. A few hundredths of that are as good as nothing."""
 
 
 @contextlib.contextmanager
@@ -344,9 +346,14 @@ def _in_turns(
         enough = len(after) >= FEWEST_PAIRS and not _undecided(before, after)
         if now + needed >= (deadline if enough else last):
             break
-        if len(after) >= FEWEST_PAIRS and _spread(before, after) < TIGHT:
+        if len(after) >= FEWEST_PAIRS and _spread(before, after) < _tight(comparison, after):
             break
     return before, after, {"cores": cpu / wall} if wall else {}
+
+
+def _tight(comparison: Comparison, after: list[float]) -> float:
+    """Return to within which fraction a comparison has to be known."""
+    return TIGHT * max(1.0, comparison.beside_ns / max(1.0, statistics.median(after)))
 
 
 def _undecided(before: list[float], after: list[float]) -> bool:

@@ -129,6 +129,18 @@ class Job:
         """Begin the user's data anew, or `x` in its place, as the backend's trainer would fetch it."""
         return iter(self._epochs(self._adapter(x))())
 
+    def passes(self, x: Any = None) -> Callable[[], Iterator[Any]]:
+        """Return what begins the user's data, or `x` in its place, epoch after epoch.
+
+        Keras makes one adapter for all epochs: making it may convert whole arrays.
+        """
+        adapter = self._adapter(x)
+        if getattr(adapter, "enqueuer", None) is not None:
+            # Workers that nobody has ended are still at work on the pass before.
+            return lambda: self.loader(x)
+        epoch = self._epochs(adapter)
+        return lambda: iter(epoch())
+
     def _epochs(self, adapter: Any) -> Callable[[], Any]:
         """Return what the backend's trainer calls for the batches of an epoch."""
         if self.backend == "tensorflow":

@@ -5,6 +5,7 @@ Made from the layer's own configuration, with weights of its own, and timed on t
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -22,6 +23,13 @@ ALIGNED = "sides of whole tiles"
 NARROWER, POOLED, PLAINER = "narrower layer", "pooled instead of flattened", "plainer activation"
 AT_ONCE, ONE_PASS = "all positions at once", "one pass of the framework"
 _GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
+_MULTIPLY = frozenset({"Conv1D", "Conv2D", "Conv3D", "SeparableConv1D", "SeparableConv2D", "Dense"})
+"""Layers that take numbers of any width and hand on their own."""
+_HAND_ON = ACTIVATIONS | {
+    "BatchNormalization", "DepthwiseConv1D", "DepthwiseConv2D", "Flatten", "GroupNormalization", "LayerNormalization",
+    "ReLU", "UpSampling1D", "UpSampling2D", "ZeroPadding1D", "ZeroPadding2D",
+}  # fmt: skip
+"""Layers whose work is that of the width they are given."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,11 +42,13 @@ class Alternative:
     detail: Mapping[str, Any] = field(default_factory=dict)
     lines: HostLines | None = None
     """Looks at Python while the layers run as they are."""
+    about: int = -1
+    """Which of the layers it is about."""
 
     @property
     def name(self) -> str:
         """The layer it is about."""
-        return self.of[-1].name
+        return self.of[self.about].name
 
 
 def alternatives(calls: Sequence[LayerCall], outline: Mapping[str, Any], *, gpu: bool = False) -> Iterator[Alternative]:
@@ -93,11 +103,46 @@ def _multiplied(call: LayerCall, shape: Sequence[int], units: int, gates: int) -
 
 
 def _narrower(calls: Sequence[LayerCall], widest: Mapping[str, Any] | None) -> Iterator[Alternative]:
-    for call in calls:
+    """Yield for the widest convolution a narrower one, with the layers that its width is handed on to."""
+    for place, call in enumerate(calls):
         if widest is not None and call.name == widest["name"]:
-            detail = {"width": widest["width"], "next": widest["next"], "params": params(call.layer)}
-            make = _changed(call, filters=widest["next"])
-            yield Alternative(f"{NARROWER}: {call.name}", (call,), make, detail)
+            chain = _takes_its_width(calls[place:])
+            handed_on = [each.name for each in chain[1:]]
+            detail = {**{name: widest[name] for name in ("width", "next")}, "params": params(call.layer)}
+            make = _chained(chain, filters=widest["next"])
+            yield Alternative(f"{NARROWER}: {call.name}", chain, make, {**detail, "handed_on": handed_on}, about=0)
+
+
+def _takes_its_width(calls: Sequence[LayerCall]) -> tuple[LayerCall, ...]:
+    """Return the first of the calls with those that only hand its numbers on, and the one that multiplies them."""
+    chain = [calls[0]]
+    for before, call in itertools.pairwise(calls):
+        given, handed = tensors_of((call.args, call.kwargs)), tensors_of(before.outputs)
+        alone = len(given) == 1 and len(handed) == 1 and shape_of(given[0]) == shape_of(handed[0])
+        multiplies = call.kind in _MULTIPLY
+        if not alone or not (multiplies or call.kind in _HAND_ON or "Pooling" in call.kind or "Dropout" in call.kind):
+            break
+        chain.append(call)
+        if multiplies:
+            break
+    return tuple(chain)
+
+
+def _chained(chain: Sequence[LayerCall], **instead: Any) -> Callable[[], LayerCall]:
+    """Return what makes the same layers again, one after the other, the first with one thing changed."""
+
+    def make() -> LayerCall:
+        keras = sys.modules["keras"]
+        layers = []
+        for call in chain:
+            changed = instead if call is chain[0] else {}
+            config = {**call.layer.get_config(), **changed, "name": f"{call.name}_other"}
+            layers.append(type(call.layer).from_config(config))
+        training = {"training": True} if any("training" in call.kwargs for call in chain) else {}
+        model = keras.Sequential(layers, name=f"{chain[0].name}_chain")
+        return _called(replace(chain[0], layer=model, kwargs=training))
+
+    return make
 
 
 def _aligned(calls: Sequence[LayerCall], misaligned: Mapping[str, int]) -> Iterator[Alternative]:

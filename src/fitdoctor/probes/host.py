@@ -190,6 +190,7 @@ def _linux(pid: int, folder: Path, root: Path) -> dict[str, Callable[[], dict[st
         ),
         "children": procfs.Children(proc, pid).read,
         "load": lambda: {"load": os.getloadavg()[0]},
+        "stolen": lambda: procfs.parse_machine(procfs.read(proc + b"/stat")),
     }
     pressure = root / "proc/pressure/memory"
     if pressure.exists():  # a kernel that accounts for it

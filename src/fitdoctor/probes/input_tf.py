@@ -6,7 +6,8 @@ computing.  We therefore keep a twin of the train function with clocks in its gr
 
 The twin calls the very function on one batch that Keras's own train function calls, so the user's code is traced as
 often as without us and the step computes the same numbers.  Its few extra ops cost some 30 µs a step; so a run that is
-observed as a whole uses it in bursts only, and Keras's own function in between.
+observed as a whole uses it in bursts only, and Keras's own function in between.  Under op determinism TensorFlow
+refuses to read a clock in a graph: then only Keras's own runs.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class TensorFlowInput:
                 if probe._clocks is not clocks:
                     probe._adopt(clocks)
                 try:
-                    if not probe.bursting or twin is None:
+                    if not probe.bursting or twin is None or _refuses_clocks():
                         return function(iterator)
                     return probe._run_twin(twin, iterator, clocks)
                 except BaseException as error:
@@ -320,6 +321,11 @@ class TensorFlowInput:
             entry[2] += cpu_ns
         for key, entry in merged.items():
             self.recorder.put("pyfuncs", key, (*key, *entry))
+
+
+def _refuses_clocks() -> bool:
+    """Tell whether TensorFlow was told to give the same results always; takes a tenth of a microsecond."""
+    return bool(sys.modules["tensorflow.python.framework.config"].is_op_determinism_enabled())
 
 
 def _ops(structure: Any) -> list[Any]:

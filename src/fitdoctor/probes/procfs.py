@@ -59,6 +59,15 @@ def pick(text: bytes, separator: bytes, names: dict[bytes, str], factor: int = 1
     return values
 
 
+def parse_machine(stat: bytes) -> dict[str, float]:
+    """Read the first line of /proc/stat: CPU seconds of all cores, and those that others on the same host took."""
+    words = stat.partition(b"\n")[0].split()
+    if not words or words[0] != b"cpu" or len(words) < 9:
+        raise ValueError("expected eight counters behind cpu, found fewer")
+    counters = [int(each) / _TICKS for each in words[1:9]]
+    return {"machine_cpu": sum(counters), "machine_stolen": counters[7]}
+
+
 def parse_process(stat: bytes) -> dict[str, Any]:
     """Read /proc/PID/stat: CPU seconds, faults, memory, threads."""
     fields = stat[stat.rindex(b")") + 2 :].split()

@@ -33,6 +33,8 @@ _SHORT_NS = 2e6
 """Shorter steps are launching more than layers."""
 _PLAUSIBLE = 6.0
 """Worth of it where a layer hands its numbers to Python, or is far wider than all others."""
+_QUESTION = 0.7
+"""Worth of it where something else stands out: more than that of a setting, as it may take most of the step."""
 _STANDS_OUT = ("flattened", "embeddings", "recurrent", "activations")
 _FORWARD = 0.5
 """At most this share of what compiling a step takes goes into its forward pass."""
@@ -43,7 +45,7 @@ _COPIES = 4
 
 
 def worth(seen: Seen) -> float:
-    """Weigh steps that compute, in models in which something stands out; last, as other questions are simpler."""
+    """Weigh steps that compute, in models in which something stands out."""
     busy = seen.shares["run"] + seen.shares["sync"]
     if seen.info.get("run_eagerly") or seen.step_ns < _SHORT_NS or busy < 0.5:
         return 0.0
@@ -52,7 +54,7 @@ def worth(seen: Seen) -> float:
         return _PLAUSIBLE
     if outline.get("host") or outline.get("widest"):
         return _PLAUSIBLE
-    return 0.1 if any(outline.get(each) for each in _STANDS_OUT) else 0.0
+    return _QUESTION * busy if any(outline.get(each) for each in _STANDS_OUT) else 0.0
 
 
 def comparisons(job: Job, seen: Seen) -> Iterator[Comparison | Gap]:
@@ -92,7 +94,7 @@ def _block(layers: Layers, other: Alternative, baseline: list[layer_runs.Once]) 
 
 def _tried(layers: Layers, other: Alternative) -> Iterator[Comparison | Gap]:
     units = [layers.unit(call) for call in other.of]
-    detail = {"unit": "ns per call", "layer": other.name, "count": units[-1].count, **other.detail}
+    detail = {"unit": "ns per call", "layer": other.name, "count": units[other.about].count, **other.detail}
     try:
         baseline = [unit.once for unit in units if unit.once is not None]
         if len(baseline) < len(units) or time.monotonic() > layers.until:

@@ -83,7 +83,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison | Gap]:
 
 
 def _blocks(job: Job, data: Any) -> Callable[[], float]:
-    puller = Puller(lambda: job.loader(data))
+    puller = Puller(job.passes(data))
     puller.block()
     return lambda: puller.block(lead=LEAD_SECONDS)
 

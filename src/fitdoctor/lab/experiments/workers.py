@@ -84,7 +84,7 @@ def _processes(job: Job, data: Any, count: int, starts: list[float]) -> Callable
         try:
             begun = time.perf_counter()
             loader = with_processes(data, count, keep=False)
-            puller = Puller(lambda: job.loader(loader))
+            puller = Puller(job.passes(loader))
             puller.skip(1)
             starts.append(time.perf_counter() - begun)
             puller.skip(prepared(loader) - 1)

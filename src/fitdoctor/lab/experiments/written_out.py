@@ -48,7 +48,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     dataset: Any = job.given.get("x")
     if (name := purity.unwritten_cache(dataset)) is not None:
         raise CannotRun(f"the cache file {name} is not complete", do="let one epoch run to its end first")
-    as_is = Puller(job.loader)
+    as_is = Puller(job.passes())
     as_is.block()  # TensorFlow finds out how much to do at once
     busy, cores = pace(as_is.block).cores, usable_cores()
     if busy < BUSY * cores:
@@ -62,7 +62,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
         return {"x": read.take(batches(job)) if ends else read}
 
     job.offers.append(Offer(TRIAL, "exhausted-host", given, last=True))
-    changed = Puller(lambda: job.loader(given(False)["x"]))
+    changed = Puller(job.passes(given(False)["x"]))
     detail = {"unit": "ns per batch", "batches": count, "bytes": os.fstat(record.fileno()).st_size}
     yield Comparison(TRIAL, lambda: changed.block(lead=LEAD_SECONDS), lambda: as_is.block(lead=LEAD_SECONDS), detail)
 

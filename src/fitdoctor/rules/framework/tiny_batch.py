@@ -91,16 +91,18 @@ def _judge(trials: Trials, model: StepModel, curve: BatchCurve) -> Verdict:
     if 2 * curve.own > USUAL:
         return _not_small(curve.own)
     free = given_for_free(trials)
+    given = 1 - free.low
     samples = 1 - curve.fixed.low
     factor = curve.best(each for each in curve.steps if each * curve.own <= USUAL)
     each = curve.per_sample(factor)
-    if curve.fixed.low - (1 - free) <= samples or each.mid >= free:
+    if curve.fixed.low - given <= samples or each.mid >= free.low:
         return Clear(
             f"of a step on {curve.own} samples, {units.percent_range(curve.fixed)} do not depend on them: "
             "most of it is their own work, or would be gained without other batches"
         )
     # What the same batches would gain in other ways is not this cause's.
-    change = fewer_steps(Interval(*(1 - free + end for end in (each.low, each.mid, each.high))), factor)
+    ends = zip(reversed(free.ends), each.ends, strict=True)
+    change = fewer_steps(Interval(*(1 - stays + end for stays, end in ends)), factor)
     return [
         Cost(
             saving=model.with_change(change).saving(),

@@ -100,8 +100,11 @@ def measure(pipeline: InputPipeline, model: StepModel, trials: Trials | None) ->
     busy = [each for each in functions if each.cpu_step > 0]
     if wait <= 0 or not busy:
         return Clear("the step does not wait for input: the Python in the pipeline runs while the model computes")
-    if trials is not None and all(each.cpu_step < 0.5 * each.wall_step for each in busy) and waits(trials, model):
-        names = ", ".join(each.name for each in busy)
+    idle = all(each.cpu_step < 0.5 * each.wall_step for each in busy)
+    names = ", ".join(each.name for each in busy)
+    if idle and pipeline.options.get("op_determinism"):
+        return Clear(f"{names} waits, and op determinism makes its calls take turns: strict-determinism judges that")
+    if trials is not None and idle and waits(trials, model):
         return Clear(
             f"{names} waits for something other than Python, more calls at a time help: starved-reads judges it"
         )

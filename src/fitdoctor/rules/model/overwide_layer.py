@@ -8,10 +8,10 @@ whose others have 64 or less, at full resolution, costs more than the rest of th
 ## How it is established
 
 The lab timed every layer of the model alone on the very inputs it gets, forward and backward.  The layer must be at
-least four times as wide as any other hidden convolution (widths usually double from one to the next) and take most of
-the step as measured, a third of it at the very least.  The same layer with as many filters as the next widest was
-timed in turns with it; that is the saving.  What the layers behind it, which would get fewer inputs, save beyond that
-is not counted.
+least four times as wide as any other hidden convolution (widths usually double from one to the next).  It and the
+layers that get all its numbers (activation, normalisation, pooling, up to the next layer that multiplies them) must
+take most of the step as measured, a third of it at the very least.  All of these, the first with as many filters as the
+next widest, were timed in turns with them as they are; that is the saving.
 
 ## What to do
 
@@ -35,12 +35,23 @@ from collections.abc import Iterator
 
 from fitdoctor import units
 from fitdoctor.errors import MissingEvidence
-from fitdoctor.facts.layers import Layers, as_in_the_step, instead, line_of, measured, outline, saved
+from fitdoctor.facts.layers import (
+    LayerCost,
+    Layers,
+    added,
+    instead,
+    line_of,
+    measured,
+    outline,
+    saved,
+    scaled_as,
+    tried,
+)
 from fitdoctor.facts.source_tree import SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
-from fitdoctor.model import Change, Cost, Fix, Gap, Site
+from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 TRIAL = "narrower layer"
@@ -73,20 +84,25 @@ def measure(
     if here is None or here.seconds is None:
         reason = here.why if here else "it was not called"
         raise MissingEvidence(Gap(f"the time of layer {name}", reason, "give it more time with --budget"))
-    share = costs.share(here.seconds)
+    narrower = [trial for each, _, trial in tried(trials, TRIAL) if each == name]
+    handed_on = [str(each) for trial in narrower for each in trial.detail.get("handed_on") or ()]
+    takes = added([_once(each) for each in (here, *filter(None, map(costs.named, handed_on)))])
+    share = costs.share(takes)
+    who = f"{name} has {width:,} filters"
+    with_it = f"with {', '.join(handed_on)} it" if handed_on else "it"
     if share.mid <= MOST or share.low <= AT_LEAST:
-        return Clear(f"{name} has {width:,} filters and takes {units.percent_range(share)} of a step, not most of it")
+        return Clear(f"{who}, and {with_it} takes {units.percent_range(share)} of a step, not most of it")
     trial = instead(trials, TRIAL, name)
-    gain = saved(trial).scale(here.count)
+    gain = saved(trial)
     if gain.mid <= 0:
         return Clear(f"with {other:,} filters {name} was measured to take just as long")
-    change = Change("work", costs.stays(as_in_the_step(gain, here, trial)))
+    change = Change("work", costs.stays(scaled_as(gain, takes, trial)))
     return [
         Cost(
             saving=model.with_change(change).saving(),
             because=(
-                f"{name} has {width:,} filters, the next widest {other:,}, and takes {units.percent_range(share)} of a "
-                f"step; with {other:,} it was measured to be {units.duration(gain.mid)} faster"
+                f"{who}, the next widest {other:,}; {with_it} takes {units.percent_range(share)} of a step, and was "
+                f"measured to be {units.duration(gain.mid)} faster with {other:,}"
             ),
             site=line_of(source, here.kind, name, width),
             change=change,
@@ -94,13 +110,19 @@ def measure(
                 "layer": name,
                 "width": width,
                 "next": other,
+                "handed_on": handed_on,
                 "params": here.params,
                 "forward_flops": here.flops,
-                "layer_ms": here.seconds.mid * 1e3,
+                "layer_ms": takes.mid * 1e3,
                 "gain_ms": {"low": gain.low * 1e3, "mid": gain.mid * 1e3, "high": gain.high * 1e3},
             },
         )
     ]
+
+
+def _once(cost: LayerCost) -> Interval:
+    """Return the seconds of one of the layers that a cost stands for."""
+    return (cost.seconds or Interval.exact(0.0)).scale(1 / max(1, cost.count))
 
 
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
