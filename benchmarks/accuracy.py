@@ -16,7 +16,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,12 @@ AGREE = 0.04
 RAW = Path(__file__).resolve().parent.parent / "build" / "accuracy.json"
 
 
-def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, Mapping[str, Any]]:
+def diagnose(script: Path, *options: str) -> tuple[Diagnosis, Mapping[str, Any]]:
     """Run a script under fitdoctor as a user would; return what it found, and what it says of the run and the lab.
 
     Again, where others on the same host disturbed it.
     """
-    capture, problem = pairs.undisturbed(lambda: _captured(script, whole=whole))
+    capture, problem = pairs.undisturbed(lambda: _captured(script, options))
     if problem:
         return Diagnosis((), problem), {}
     KEPT.mkdir(parents=True, exist_ok=True)
@@ -48,14 +48,13 @@ def diagnose(script: Path, *, whole: bool = False) -> tuple[Diagnosis, Mapping[s
     return judged(kept(script))
 
 
-def _captured(script: Path, *, whole: bool) -> tuple[bytes, str]:
+def _captured(script: Path, options: Sequence[str]) -> tuple[bytes, str]:
     """Return the capture of a run, or what went wrong."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         # Neither the file's name nor its neighbours give the answer away.
         shutil.copy(script, folder / "train.py")
-        watched = ["--whole"] if whole else []
-        words = ("run", "--quiet", *watched, "--json", "report.json", "--capture", "run.fitdoctor", "train.py")
+        words = ("run", "--quiet", *options, "--json", "report.json", "--capture", "run.fitdoctor", "train.py")
         done = pairs.fitdoctor(folder, *words)
         if not (folder / "report.json").exists():
             last = (done.stderr.strip().splitlines() or ["no output"])[-1]
@@ -129,7 +128,7 @@ def main() -> int:
     for name in [each for each in wanted if each in pairs.names()]:
         truth = pairs.read_truth(pairs.CORPUS / name / "truth.toml")
         slow = pairs.CORPUS / name / "slow.py"
-        diagnosis, run = judged(kept(slow)) if args.again else diagnose(slow, whole=truth.whole)
+        diagnosis, run = judged(kept(slow)) if args.again else diagnose(slow, *truth.options)
         versions.update({key: value for key, value in (run.get("versions") or {}).items() if value})
         problem = "" if args.again or args.recorded else timed(name, args.pairs)
         gain, missing = realised(name) if not problem else (None, problem)

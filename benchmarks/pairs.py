@@ -73,8 +73,8 @@ class Truth:
     cases: tuple[str, ...]
     also: tuple[int, ...] = ()
     """Other lines of slow.py that are as good an answer."""
-    whole: bool = False
-    """Only a run watched to its end can tell."""
+    options: tuple[str, ...] = ()
+    """Of `fitdoctor run`: without them nothing can tell."""
     gain: Gain | None = None
 
     @property
@@ -106,7 +106,7 @@ def read_truth(path: Path) -> Truth:
         identical=data["identical"],
         cases=tuple(data["cases"]),
         also=tuple(data.get("also", ())),
-        whole=bool(data.get("whole", False)),
+        options=tuple(data.get("options", ())),
         gain=_gain(gain) if gain else None,
     )
 

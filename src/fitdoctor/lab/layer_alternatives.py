@@ -26,7 +26,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
 _MULTIPLY = frozenset({"Conv1D", "Conv2D", "Conv3D", "SeparableConv1D", "SeparableConv2D", "Dense"})
 """Layers that take numbers of any width and hand on their own."""
 _HAND_ON = ACTIVATIONS | {
-    "BatchNormalization", "DepthwiseConv1D", "DepthwiseConv2D", "Flatten", "GroupNormalization", "LayerNormalization",
+    "BatchNormalization", "DepthwiseConv1D", "DepthwiseConv2D", "GroupNormalization", "LayerNormalization",
     "ReLU", "UpSampling1D", "UpSampling2D", "ZeroPadding1D", "ZeroPadding2D",
 }  # fmt: skip
 """Layers whose work is that of the width they are given."""
