@@ -188,9 +188,9 @@ class Watched:
         return max(0.0, self.seconds - self.once)
 
 
-STOLEN = 0.03
+STOLEN = 0.08
 """A run during which others on the same host took more of the machine's processor time than this says little."""
-ATTEMPTS = 3
+ATTEMPTS = 2
 
 
 def undisturbed(run: Callable[[], Result], attempts: int = ATTEMPTS) -> Result:
