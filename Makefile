@@ -41,7 +41,7 @@ types: venv  ## mypy
 
 # What fails while another test takes a core beside it is run once more, alone; what fails then has failed.
 unit: venv browser  ## pytest: two tests at a time, but those that compare times with the truth one after the other
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/truth || { [ $$? -eq 1 ] \
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 25 --ignore tests/truth || { [ $$? -eq 1 ] \
 	  && echo "UNSTABLE: the tests above failed beside others; once more, one at a time:" \
 	  && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --ignore tests/truth; }
 	$(BIN)/python -m pytest tests/truth

@@ -49,3 +49,18 @@ def test_files_and_objects_are_read_the_same(doctor: Doctor) -> None:
     (call,) = [each for each in seen.capture.calls if each.kind == "fit"]
     assert call.info["fetches"]["count"] == call.info["chunked"]["reads"] > 0
     assert not [gap for gap in seen.capture.gaps if "failed" in gap.reason], seen.capture.gaps
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_every_setting_and_way_to_train_learns_the_same(doctor: Doctor, backend: str) -> None:
+    script = doctor.script((HERE / "every_setting.py").read_text())
+    plain = doctor.plain(str(script), backend=backend)
+    assert plain.code == 0, plain.err
+    seen = doctor.run("--whole", "--quiet", str(script), backend=backend)
+    assert seen.code == 0, seen.err
+    expected = plain.out.splitlines()
+    assert expected[-1] == "done"
+    assert len(expected) > 14
+    assert seen.out.splitlines()[: len(expected)] == expected
+    assert not [gap for gap in seen.capture.gaps if "failed" in gap.reason], seen.capture.gaps
