@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import accuracy  # noqa: E402
 import accuracy_page  # noqa: E402
+import fixes  # noqa: E402
 import measure_gain  # noqa: E402
 import pairs  # noqa: E402
 from accuracy_page import Diagnosis, Found, Healthy, Row  # noqa: E402
@@ -395,3 +396,18 @@ def test_a_disturbed_run_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([(0.0, 0.0), (100.0, 20.0), (200.0, 20.0), (300.0, 30.0), (400.0, 30.0), (500.0, 60.0)])
     results = iter(["disturbed", "less so", "most"])
     assert pairs.undisturbed(lambda: next(results), attempts=3) == "less so"
+
+
+def test_an_edited_script_may_be_the_hand_made_one() -> None:
+    assert fixes.same_program('"""One."""\nx = f(1,\n  2)  # twice\n', '"""Other."""\n\nx = f(1, 2)\n')
+    assert not fixes.same_program("x = f(1)\n", "x = f(2)\n")
+    assert not fixes.same_program('x = "One."\n', 'x = "Other."\n')
+
+
+def test_what_fixes_reach_is_counted_from_what_was_timed() -> None:
+    timed = fixes.Row("a", "same results", (2.0, 4.0), (1.9, 3.9), 0.96)
+    rows = [timed, fixes.Row("b", "same results", share=1.0), fixes.Row("c", "by hand"), fixes.Row("d", "", share=0.0)]
+    assert fixes.counted(rows).startswith("2 of the 3 scripts that could be edited reach at least 95 %")
+    assert fixes.counted(rows).endswith("1 of 4 are left to a person.")
+    assert timed.line == "| a | same results | 3.0 | 2.9 | 96 % (95 % to 98 %) |"
+    assert rows[2].line == "| c | by hand | | | |"

@@ -156,6 +156,15 @@ def test_epoch_level_changes_save_too(tmp_path: Path) -> None:
     assert after.speedup().mid == pytest.approx(1 / 0.75, rel=0.02)
 
 
+def test_a_speed_up_may_leave_out_what_comes_before_the_training(tmp_path: Path) -> None:
+    # One second of steps, and one before them that no fix shortens.
+    run = Run(noise=0, account={"imports": 0.75, "set-up": 0.25}).fit(steps=100, compute_ms=10)
+    after = model(run, tmp_path).with_change(Change("work", Interval.exact(0.5)))
+    assert after.speedup().mid == pytest.approx(1 / 0.75, rel=0.02)
+    assert after.speedup(without=("imports", "set-up")).mid == pytest.approx(2.0, rel=0.02)
+    assert after.speedup(without=("imports", "set-up", "no such phase")).mid == pytest.approx(2.0, rel=0.02)
+
+
 def test_a_faster_step_does_not_help_a_pipeline_that_cannot_keep_up(tmp_path: Path) -> None:
     ahead = model(Run(noise=0, account={}).fit(steps=100, input_ms=4, compute_ms=6), tmp_path)
     assert ahead.input_bound

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from fitdoctor.errors import MissingEvidence
@@ -168,9 +168,12 @@ class StepModel:
         low, high = 1 - (1 - saving.low) * factor, 1 - (1 - saving.high) / factor
         return Interval(min(low, saving.low), saving.mid, max(high, saving.high)).clip(0.0, 1.0)
 
-    def speedup(self) -> Interval:
-        """Return how many times as fast the whole training would be, in another run."""
-        saving = self.in_another_run(self.saving()).clip(0.0, 0.999)
+    def speedup(self, *, without: Collection[str] = ()) -> Interval:
+        """Return how many times as fast the whole training would be, `without` these phases of it, in another run."""
+        base = self.origin or self
+        counted = base.whole_s - sum(base.elsewhere.get(phase, 0.0) for phase in without)
+        saving = self.saving().scale(base.whole_s / counted) if counted > 0 else Interval.exact(0.0)
+        saving = self.in_another_run(saving).clip(0.0, 0.999)
         return Interval(1 / (1 - saving.low), 1 / (1 - saving.mid), 1 / (1 - saving.high))
 
 

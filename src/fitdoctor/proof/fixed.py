@@ -44,7 +44,7 @@ def _told(names: Sequence[str]) -> str:
 
 
 def predicted(capture: Capture, findings: Sequence[Finding]) -> Interval | None:
-    """Return how many times as fast these fixes were expected to make the training, together."""
+    """Return how many times as fast these fixes were expected to make the training, together: of what a proof times."""
     try:
         model = resolve(capture).get(StepModel)
     except FitdoctorError:
@@ -53,7 +53,7 @@ def predicted(capture: Capture, findings: Sequence[Finding]) -> Interval | None:
         if finding.cost.change is None:
             return None
         model = model.with_change(finding.cost.change)
-    return model.speedup()
+    return model.speedup(without=runs.BEFORE_TRAINING)
 
 
 def options_of(capture: Capture, steps: int | None) -> Options:
