@@ -127,7 +127,7 @@ def row(name: str, count: int) -> Row:
 
 
 def same_program(one: str, other: str) -> bool:
-    """Tell whether two scripts differ in comments, blanks and docstrings at most."""
+    """Tell whether two scripts differ in comments, blanks, docstrings and the order of named arguments at most."""
     return _bare(one) == _bare(other)
 
 
@@ -136,6 +136,8 @@ def _bare(text: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
+        elif isinstance(node, ast.Call):
+            node.keywords.sort(key=lambda each: each.arg or "")
     return ast.dump(tree)
 
 

@@ -400,6 +400,7 @@ def test_a_disturbed_run_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_edited_script_may_be_the_hand_made_one() -> None:
     assert fixes.same_program('"""One."""\nx = f(1,\n  2)  # twice\n', '"""Other."""\n\nx = f(1, 2)\n')
+    assert fixes.same_program("f(a=1, b=2)\n", "f(b=2, a=1)\n")
     assert not fixes.same_program("x = f(1)\n", "x = f(2)\n")
     assert not fixes.same_program('x = "One."\n', 'x = "Other."\n')
 
