@@ -136,7 +136,8 @@ def main() -> int:
         steady = pairs.saving_of(gain.steady) if gain and gain.steady else None
         runs = gain.pairs if gain else 0
         repeat = pairs.repeat(gain) if gain else None
-        rows.append(Row(name, truth.backend, truth.lines, diagnosis, saving, missing, runs, steady, repeat))
+        day = gain.date if gain else ""
+        rows.append(Row(name, truth.backend, truth.lines, diagnosis, saving, missing, runs, steady, repeat, day))
         print(accuracy_page.line(rows[-1]), flush=True)
     for name in [each for each in wanted if each in scripts]:
         diagnosis, run = judged(kept(scripts[name])) if args.again else diagnose(scripts[name])

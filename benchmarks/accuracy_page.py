@@ -90,6 +90,8 @@ class Row:
     """What was realised of what grows with the number of steps."""
     repeat: float | None = None
     """How far two timings of what is left of a step are apart: no prediction could be nearer to both."""
+    timed: str = ""
+    """The day on which they were timed last."""
 
     @property
     def first(self) -> Found | None:
@@ -244,7 +246,8 @@ def page(
         "*two timings differ by* says how far what is left of a step was off from itself, minutes apart. A run during\n"
         f"which the hypervisor gave more than {units.percent(pairs.STOLEN)} of the processor to others was made again.",
         f"Measured on {date}: {machine}; {stack or 'versions unknown'}."
-        + (" Captures of earlier runs were judged anew." if again else ""),
+        + (" Captures of earlier runs were judged anew." if again else "")
+        + _earlier(rows, date),
         "## In short",
         _summary(summary(rows, healthy)),
         "## Pairs",
@@ -254,6 +257,15 @@ def page(
         _healthy(healthy),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _earlier(rows: Sequence[Row], date: str) -> str:
+    """Say where slow and fast were not timed on the day of the diagnosis."""
+    days = sorted({each.timed for each in rows if each.timed and each.timed != date})
+    if not days:
+        return ""
+    count = sum(each.timed in days for each in rows)
+    return f" {count} of {len(rows)} pairs were timed on another day ({', '.join(days)})."
 
 
 def _of(share: tuple[int, int]) -> str:

@@ -398,6 +398,13 @@ def test_a_disturbed_run_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pairs.undisturbed(lambda: next(results), attempts=3) == "less so"
 
 
+def test_the_page_says_which_gains_are_of_another_day() -> None:
+    rows = [Row(name, "jax", (1,), Diagnosis(()), None, timed=day) for name, day in (("a", "2026-01-01"), ("b", ""))]
+    text = accuracy_page.page(rows, [], machine="m", versions={}, date="2026-01-02")
+    assert "1 of 2 pairs were timed on another day (2026-01-01)." in text
+    assert "another day" not in accuracy_page.page(rows, [], machine="m", versions={}, date="2026-01-01")
+
+
 def test_an_edited_script_may_be_the_hand_made_one() -> None:
     assert fixes.same_program('"""One."""\nx = f(1,\n  2)  # twice\n', '"""Other."""\n\nx = f(1, 2)\n')
     assert fixes.same_program("f(a=1, b=2)\n", "f(b=2, a=1)\n")
