@@ -20,21 +20,28 @@ else:
 
 CORPUS = Path(__file__).resolve().parents[2] / "corpus"
 ONLY_A_RUN_TELLS = {
+    "costly-extras": "what an activation takes beside the layer it ends is not in the source",
     "costly-validation": "validation in every epoch is what everybody does",
     "dense-embedding-update": "how many rows of a table a batch uses is not in the source",
     "dispatch-bound": "how long a step takes is not in the source",
     "exhausted-host": "how many cores there are, and what a batch takes, is not in the source",
+    "float32-compute": "what the processor multiplies in is not in the source",
     "growing-step": "what accumulates looks like anything else",
     "large-array-copy": "of what type an array is, and how large, is not in the source",
+    "missing-xla": "where nothing turns it off, what XLA would gain is not in the source",
     "oversized-decode": "how large the pictures are is not in the source",
     "oversubscribed-threads": "how many cores the process may use is not in the source",
+    "overwide-layer": "which of its widths a model needs is not in the source",
     "padding-waste": "how long the sequences of a padded_batch are is not in the source",
     "random-chunk-access": "how a file is stored is not in the source",
     "recompiling": "which shapes come is not in the source",
     "repeated-preprocessing": "whether what is made fits into memory is not in the source",
+    "sequential-layer": "what a recurrence takes of the step is not in the source",
     "short-epochs": "what comes between epochs, and how long they are, is not in the source",
+    "slow-backend": "how fast another backend is, is not in the source",
     "small-files": "how small the files are, and how far away, is not in the source",
     "starved-reads": "what a read waits for is not in the source",
+    "tiny-batch": "how much of a step its samples take is not in the source",
     "wasted-epochs": "which epoch is the best is not in the source",
 }
 
@@ -83,6 +90,8 @@ def test_the_pairs_raise_hardly_any_other_suspicion() -> None:
         ("missing-prefetch", "fast.py", "python-map"),
         ("starved-reads", "slow.py", "python-map"),
         ("starved-reads", "fast.py", "python-map"),
+        ("strict-determinism", "slow.py", "python-map"),
+        ("strict-determinism", "fast.py", "python-map"),
         ("repeated-preprocessing", "slow.py", "oversized-shuffle"),
     }
 
