@@ -245,14 +245,19 @@ def _watch(script: Path) -> Watched:
     return Watched(trained_in(done.stdout), paid_once(run, outside))
 
 
+PAID_ONCE = ("pause", "first epoch")
+"""Beside compiling."""
+
+
 def paid_once(run: Mapping[str, Any], outside: float) -> float:
     """Return the seconds of a training that a longer one would not pay again.
 
-    Tracing and compiling, of which so many seconds more were `outside` of it; and pauses between some epochs, which
-    another run of the same script may not have.
+    Tracing and compiling, of which so many seconds more were `outside` of it; what only the first epoch took; and
+    pauses between some epochs, which another run of the same script may not have.
     """
     projected = run.get("projected") or {}
-    return max(0.0, projected.get("compiling", 0.0) - outside) + float(projected.get("pause", 0.0))
+    once = sum(float(projected.get(name, 0.0)) for name in PAID_ONCE)
+    return max(0.0, projected.get("compiling", 0.0) - outside) + once
 
 
 def model_of(capture: Capture) -> StepModel | None:

@@ -33,7 +33,7 @@ def test_the_whole_run_of_a_real_training(doctor: Doctor) -> None:
     whole = {each["name"]: each["seconds"]["mid"] for each in report.run["whole"]}
     assert {"imports", "compiling", "steady steps", "validation", "between epochs"} <= set(whole)
     assert sum(whole.values()) == pytest.approx(report.run["projected_s"])
-    # Watched to its end, what is projected is what was seen, but for a first validation that is not like the others.
+    # Watched to its end, what is projected is what was seen.
     seen = sum(ran.capture.account.values()) - ran.capture.account.get("rest", 0.0)
     assert sum(whole.values()) == pytest.approx(seen, rel=0.25)
     info = ran.capture.calls[0].info

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fitdoctor.facts.pauses import LEAST_STALL
 from fitdoctor.model import Call, Capture, Compile, Steps
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ class Look:
     freeing: float
     """Of it, on TensorFlow: at its beginning, where the loop lets go of the data of the epoch before (see `pauses`)."""
 
+    @property
+    def whole(self) -> float:
+        """All of it."""
+        return self.validation + self.outside
+
 
 def later_epochs(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> list[Look]:
     """Return what each complete epoch took outside of its steps.
@@ -34,6 +41,20 @@ def later_epochs(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> list[L
     saving = saving_per_step(capture, seen)
     looks = [_epoch_looks(capture, call, steps, saving) for call, steps in seen]
     return [look for each in looks for look in each[1:]] or [look for each in looks for look in each]
+
+
+def first_epoch_s(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> float:
+    """Return how many seconds longer the first epoch of a single call took outside of its steps than the others did.
+
+    What was compiled in it is counted elsewhere.  Of many calls that is part of what each call takes.
+    """
+    if len(seen) != 1:
+        return 0.0
+    first, *others = _epoch_looks(capture, *seen[0], saving_per_step(capture, seen)) or [Look(0.0, 0.0, 0.0)]
+    if not others:
+        return 0.0
+    longer = first.whole - statistics.fmean(each.whole - each.freeing for each in others)
+    return longer if longer > LEAST_STALL else 0.0
 
 
 def saving_per_step(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import again, pauses, rows
 from fitdoctor.facts.again import Again
-from fitdoctor.facts.epoch_looks import later_epochs, saving_per_step
+from fitdoctor.facts.epoch_looks import first_epoch_s, later_epochs, saving_per_step
 from fitdoctor.facts.short_calls import ShortCalls
 from fitdoctor.model import Call, CallbackTime, Capture, Gap, Interval, Site, Steps
 
@@ -146,6 +146,8 @@ def _project(capture: Capture, calls: tuple[Call, ...]) -> Training | None:
     pause += _after_last_epoch(capture, calls)
     if pause > 0:
         elsewhere["pause"] = pause
+    if calls[-1].kind == "fit" and call_count == 1:
+        elsewhere["first epoch"] = first_epoch_s(capture, seen)
     planned = sum(plan.steps for plan in plans)
     saving = saving_per_step(capture, seen)
     if saving > 0:
@@ -265,7 +267,8 @@ def _per_epoch(
         "saving": nested,
         "between epochs": max(0.0, rest),
     }
-    return split, pause + pauses.projected(freeing, epochs), ()
+    # What the first epoch of a single call held stands by itself.
+    return split, pause + pauses.projected(freeing, epochs - 1 if len(seen) == 1 else epochs), ()
 
 
 def _after_last_epoch(capture: Capture, calls: Sequence[Call]) -> float:

@@ -20,6 +20,7 @@ _ONCE = {
 }
 _SUMMED = {
     "pause": "seen between some epochs and not between others: old data is freed, memory is given back",
+    "first epoch": "seen once: what the first epoch took outside of its steps beyond what the others did",
     "calls": "what each call takes beyond its steps, times the calls",
     "between calls": "seen: the script's own code between the calls",
     "other calls": "the other trainings of the script, projected to their ends",

@@ -41,6 +41,7 @@ _BOUNDS = {
     "other": "the loop's own Python",
     "between epochs": "the time between epochs",
     "pause": "pauses between some epochs",
+    "first epoch": "what only the first epoch took",
     "calls": "the fixed cost of each call",
     "between calls": "the code between the calls",
     "other calls": "the script's other calls",
