@@ -24,6 +24,14 @@ _PASSIVE = frozenset(
 )  # fmt: skip
 """Operators that hand on what lies below them: the work is further down."""
 
+_MOVES = frozenset(
+    {
+        "Tensor", "TensorSlice", "Range", "Options", "Take", "Skip", "Repeat", "Shuffle", "ShuffleAndRepeat", "Batch",
+        "ParallelBatch", "Prefetch", "Zip", "Shard", "Rebatch", "Model",
+    }
+)  # fmt: skip
+"""Operators that take from memory, or hand on what lies below them as it is."""
+
 _ASYNCHRONOUS = frozenset({"ParallelMap", "ParallelInterleave", "ParallelBatch", "MapAndBatch", "ParallelFilter"})
 """Operators that work ahead on threads of their own, whatever the options say."""
 
@@ -101,6 +109,11 @@ class InputPipeline:
     """Operators that ran and that the user did not write."""
     loader: LoaderSetup | None = None
     """Any other kind of input than tf.data; None where a hand-written loop does not tell."""
+
+    @property
+    def only_moves(self) -> bool:
+        """Elements come from memory and nothing is done to them: there is nothing to read, to compute or to keep."""
+        return all(each.op in _MOVES for each in self.operators or ())
 
     def works_ahead(self) -> str | None:
         """Name what prepares the next batch while the step computes; None where nothing does."""

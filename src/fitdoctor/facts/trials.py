@@ -124,12 +124,11 @@ class Trials:
 
     def untried(self, what: str, remedy: str = CAPPED) -> Gap:
         """Say why nothing of the kind was tried."""
-        why = "the lab did not try it on this job"
         if self.mode != "capped":
-            why = "experiments are made in capped runs only"
-        elif self.finished:
-            why, remedy = "the script ended before experiments could be made", FEWER
-        return Gap(what, why, remedy)
+            return Gap(what, "experiments are made in capped runs only", remedy)
+        if self.finished:
+            return Gap(what, "the script ended before experiments could be made", FEWER)
+        return Gap(what, "the lab did not try it on this job", MORE_TIME if remedy == CAPPED else remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 EXPERIMENT = "steps_per_execution"
 IDLE = "idle step"
+IDLE_EXPERIMENT = "a step that does nothing"
 FELT = 0.02
 """A loop around the step that takes less than this share of it is nobody's cause."""
 TRIED = (8, 32)
@@ -61,11 +62,18 @@ def place(source: SourceTree) -> Iterator[Site]:
 
 
 def _idle(trials: Trials) -> Interval | None:
-    """Return what the loop around the work takes of a step, where it was measured."""
+    """Return what the loop around the work takes of a step, where it was measured.
+
+    Long steps are not tried several at a time, but beside one that does nothing: where there was no time for that, it
+    is that which is missing.
+    """
     try:
-        return trials.ratio(IDLE)[0]
-    except MissingEvidence:
-        return None
+        return trials.ratio(IDLE, experiment=IDLE_EXPERIMENT)[0]
+    except MissingEvidence as missing:
+        tried = any(each.what == f"experiment: {EXPERIMENT}" for each in trials.gaps)
+        if tried or not missing.gap.what.startswith("experiment: "):
+            return None
+        raise
 
 
 def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:

@@ -67,6 +67,8 @@ def measure(training: Training, pipeline: InputPipeline, trials: Trials, model: 
         return Absent(f"the input is {pipeline.adapter}, not tf.data")
     if any(each.op == "Cache" for each in pipeline.operators):
         return Clear("the pipeline has a cache")
+    if pipeline.only_moves:
+        return Clear("the pipeline only batches what is in memory")
     if training.epochs < 2:
         return Absent("there is one epoch: nothing is repeated")
     model.need("input")

@@ -63,6 +63,8 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
     """Take the rate from the lab's rewrites and the gain of the step from the model."""
     if pipeline.adapter != "tf.data" or pipeline.operators is None:
         return Absent(f"the input is {pipeline.adapter}, not tf.data")
+    if pipeline.only_moves:
+        return Clear("the pipeline only batches what is in memory: it reads nothing")
     model.need("input")
     if not felt(trials, model, rewrite(STARVED)):
         return Clear("the step does not wait for input")
