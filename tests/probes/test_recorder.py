@@ -5,6 +5,7 @@ from typing import Any
 
 from fitdoctor.model import Site, Steps
 from fitdoctor.probes import account as acc
+from fitdoctor.probes import own_cost
 from fitdoctor.probes import recorder as recording
 from fitdoctor.probes.recorder import Recorder
 from fitdoctor.probes.steps import FOLDED_ROWS, UNSTEADY_STEPS, Tracker
@@ -100,6 +101,26 @@ def test_warm_up_steps_are_told_from_steady_ones() -> None:
     flags = [row[11] & Steps.WARMUP for row in sink.tables["steps"]]
     assert flags == [1] * UNSTEADY_STEPS + [0, 0, 1, 0]
     assert tracker.steady_steps == 6 - UNSTEADY_STEPS - 1
+
+
+def test_watching_is_told_per_step_where_every_step_compiles() -> None:
+    recorder = Recorder(Memory(), 0, Clock())
+    clock = recorder.clock
+    tracker = Tracker(recorder)
+    call = tracker.begin("fit", Site("train.py", 3), acc.SETUP)
+    tracker.loop_started(call, 0)
+    recorder.account.switch(acc.LOOP)
+    for _ in range(101):
+        clock.now += 20_000_000
+        tracker.compiled()
+        tracker.step_done(call)
+    tracker.loop_ended(call)
+    tracker.end(call, 1)
+    recorder.account.totals[acc.OWN] += 100_000_000
+    told = own_cost.overhead(tracker, "torch")
+    assert tracker.steady_steps == 0
+    assert 1000 <= told["us_per_step_low"] <= told["us_per_step_high"] < 3000, "a tenth of a second over 100 steps"
+    assert 0.05 <= told["fraction"] < 0.15, "of 20 ms"
 
 
 def test_the_same_function_is_warm_in_the_next_call() -> None:

@@ -188,10 +188,19 @@ def _innermost(function: Any) -> Any:
 def _news(options: Any, function_type: Any) -> dict[str, Any]:
     """Compare a trace with the one before it of the very same `tf.function`."""
     now = traced.of_tensorflow(function_type)
-    cache = getattr(options, "function_cache", None)
-    earlier = cache.values() if cache is not None else []
-    changed = traced.changes(traced.of_tensorflow(earlier[-1].function_type), now) if earlier else []
-    return {"first": not earlier, "changed": changed, "varies": any(_varies(each) for each in now.values())}
+    last = _last(getattr(options, "function_cache", None))
+    changed = traced.changes(traced.of_tensorflow(last.function_type), now) if last is not None else []
+    return {"first": last is None, "changed": changed, "varies": any(_varies(each) for each in now.values())}
+
+
+def _last(cache: Any) -> Any:
+    """Return the newest function of a cache; None of an empty one."""
+    if cache is None:
+        return None
+    known = getattr(cache, "_primary", None)
+    # Listing all of them hashes every type of every argument: milliseconds where some hundreds were traced.
+    newest_first = reversed(known.values()) if isinstance(known, dict) else reversed(cache.values())
+    return next(iter(newest_first), None)
 
 
 def _varies(described: str) -> bool:

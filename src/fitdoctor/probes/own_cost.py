@@ -28,7 +28,8 @@ CACHE_BYTES = 16 << 20
 def overhead(tracker: Tracker, backend: str | None) -> dict[str, Any]:
     """Say what observing cost this very run, from what its own hooks take when replayed."""
     account = tracker.account
-    steps = max(1, tracker.steady_steps)
+    # Where steps compile again and again, hardly any is a steady one.
+    steps = max(1, tracker.steady_steps, tracker.later_steps)
     # On TensorFlow the batch is fetched inside the step: no hook of ours there.
     fetches = backend != "tensorflow"
     rested = tracker.rested_steps / steps
@@ -39,7 +40,6 @@ def overhead(tracker: Tracker, backend: str | None) -> dict[str, Any]:
     turns = (account.turns - tracker.turns_before) / steps
     own = account.totals[acc.OWN] / steps
     low, high = (own + each * (1 + turns) for each in (warm, cold))
-    # Where steps compile again and again, there are few others to weigh it against.
     later = account.totals[acc.COMPILING] - tracker.compiled_before
     step = max(1.0, (account.totals[acc.STEADY] + later) / steps)
     how = "our hooks replayed in this process with warm and with cold caches, and what they were seen to wait for"

@@ -59,6 +59,8 @@ class Tracker:
         """How many traces and compilations have been seen: a step in which it changes is a warm-up step."""
         self.steady_steps = 0
         self.steady_ns = 0
+        self.later_steps = 0
+        """All but the very first, whether something was compiled in them or not."""
         self.epochs_seen = 0
         self.calls_seen = 0
         self.loops_ended: dict[Site | None, list[int]] = {}
@@ -397,7 +399,9 @@ class Tracker:
             call.steady += count
             self.steady_steps += count
             self.steady_ns += wall
-        if self.first_step_ns is None:
+        if self.first_step_ns is not None:
+            self.later_steps += count
+        else:
             self.first_step_ns = self.recorder.clock()
             self.turns_before = self.account.turns
             self.compiled_before = self.account.totals[acc.COMPILING]
