@@ -5,7 +5,7 @@ A section (`##`) holds a `python` block, a `toml` block, or both.
 - `python`: the script.  `locate` must find exactly the lines marked `# <- rule-name`.
 - `toml`: a run (`[run]`, `[fit]`, `[[callback]]`, `[[pyfunc]]`, `[[read]]`, `[[traced]]`, `[[trial]]`, `[[calls]]`,
   `[[gap]]`) and what the rule must say of it: `[expect] outcome`, `saving` (the range that must hold its middle),
-  `because`, `site`.
+  `because`, `site`, `fix` (words of what is proposed).
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def check_outcome(section: Section, folder: Path) -> None:
         assert low <= first.cost.saving.mid <= high, first.cost
         assert first.fix is not None
         assert first.fix.safety == expected["safety"]
+        assert expected.get("fix", "") in first.fix.title
     if isinstance(first, (Finding, Suspicion)) and "site" in expected:
         assert str(first.site) == expected["site"]
     text = {

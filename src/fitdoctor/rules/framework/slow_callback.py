@@ -35,7 +35,7 @@ asynchronous dispatch for everyone is another cause: synchronous-callback.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from fitdoctor import units
@@ -61,6 +61,9 @@ _AFTER_BATCH = ("on_train_batch_end", "on_batch_end")
 _PLAIN = frozenset({"abs", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "sum", "tuple", "zip"})
 _READING = frozenset({"copy", "flatten", "get_weights", "items", "max", "mean", "min", "ravel", "std", "sum", "tolist"})
 """Methods of weights and models that change nothing."""
+
+
+_LOOPS = (ast.For, ast.While, ast.ListComp)
 
 
 SUSPICION = "may hold up the training in every batch: this hook does heavy work"
@@ -131,6 +134,10 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
     name = cost.evidence.get("callback", "the callback")
     if cost.change is None or cost.change.part != "callbacks":
+        line = _predicts_in_turns(source, str(name), cost.evidence.get("hooks", ())) if source is not None else None
+        if line is not None:
+            once = f"call `predict` once on all samples, not in a loop (line {line}): each call has a fixed cost"
+            return Fix(f"{once}; or let {name} work every few epochs", "same")
         return Fix(f"let {name} work every few epochs, or remove it", "same")
     found = _hook(source, str(name)) if source is not None else None
     if found is None:
@@ -139,6 +146,18 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     batch = hook.args.args[1].arg
     edit = Define(spots.start(file, hook), "on_epoch_end", ((batch, "epoch"),) if batch != "epoch" else ())
     return Fix(f"let {name} work once per epoch: what it keeps is then kept per epoch", "same", edits=(edit,))
+
+
+def _predicts_in_turns(source: SourceTree, name: str, hooks: Collection[str]) -> int | None:
+    """Return the line on which a hook of a callback calls `predict` in every turn of a loop."""
+    node = spots.the_only([file.classes[name] for file in source.files if name in file.classes])
+    methods = [each for each in node.body if isinstance(each, ast.FunctionDef)] if node is not None else []
+    loops = [
+        each for method in methods if method.name in hooks for each in ast.walk(method) if isinstance(each, _LOOPS)
+    ]
+    called = [inner for loop in loops for inner in ast.walk(loop) if isinstance(inner, ast.Call)]
+    found = [each.lineno for each in called if isinstance(each.func, ast.Attribute) and each.func.attr == "predict"]
+    return min(found, default=None)
 
 
 def _hook(source: SourceTree, name: str) -> tuple[SourceFile, ast.FunctionDef] | None:
