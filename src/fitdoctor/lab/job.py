@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitdoctor.errors import CannotRun
+from fitdoctor.lab import in_turn
 from fitdoctor.probes.drain import waiting
 
 BLOCK_SECONDS = 0.25
@@ -169,6 +170,7 @@ class Job:
         from keras.src.trainers import data_adapters
 
         given = {**self.given, **instead, **({} if x is None else {"x": x})}
+        given["x"] = in_turn.shared(given.get("x"))
         names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
         return data_adapters.get_data_adapter(
             **{name: given.get(name) for name in names}, shuffle=given.get("shuffle", True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fitdoctor.errors import CannotRun
-from fitdoctor.lab import hot_lines
+from fitdoctor.lab import hot_lines, in_turn
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.job import BLOCK_SECONDS, Job
 from fitdoctor.probes.code_loops import CodeLoop, outermost
@@ -126,7 +126,7 @@ def _maker(job: Job) -> Callable[[], Any]:
             elements = _again(begin)
             return lambda: [elements() for _ in range(job.batch_rows)]
     if hasattr(data, "__next__"):
-        return lambda: next(data)
+        return lambda: in_turn.draw(data)
     raise CannotRun("the batches of this loader are not made by Python that can be called alone")
 
 
