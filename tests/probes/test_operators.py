@@ -93,6 +93,20 @@ def test_a_reading_that_takes_long_is_made_rarely(watched: Watched) -> None:
     assert 5 <= len(watched.read) <= 30 / 2.5 + 1
 
 
+def test_the_next_call_is_read_though_a_reading_of_the_last_one_was_held_up(watched: Watched) -> None:
+    iterator = Resource()
+    watched.probe._note(iterator)
+    watched.takes = 200_000_000
+    watched.steps_until(1)
+    watched.takes = 1_000_000
+    before = len(watched.read)
+    due = watched.probe._look(watched.call)
+    assert due - watched.now <= EVERY_NS, "it is asked again before a hundred seconds have passed"
+    watched.call = ActiveCall(2, "fit", None, None, 0)
+    watched.steps_until(4)
+    assert len(watched.read) > before
+
+
 def test_many_short_fits_are_not_all_read_often(watched: Watched) -> None:
     iterator = Resource()
     watched.probe._note(iterator)

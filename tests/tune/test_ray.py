@@ -69,6 +69,8 @@ def address() -> Iterator[str]:
     head = subprocess.Popen(
         [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *words],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        # A token that this user keeps at home is not at the home of the processes under test.
+        env={**os.environ, "RAY_AUTH_MODE": "disabled"},
     )  # fmt: skip
     try:
         wait_for(port, head)
