@@ -43,8 +43,8 @@ def test_every_backend_is_run_in_turns_and_the_losses_are_compared(doctor: Docto
     assert not any("why" in each for each in found.values()), found
     losses = [each["rounds"][0]["learning"]["loss"] for each in found.values()]
     assert max(losses) < 2 * min(losses), "the same model on the same data, from other random weights"
-    # A step of such a net took 0.1 ms on JAX and 1 ms on torch: an order of magnitude, on any machine.  Of few steps the
-    # first ones, which wait for memory, would be most of the time.
+    # A step of such a net took 0.1 ms on JAX and 1 ms on torch: an order of magnitude, on any machine.  Of few steps
+    # the first ones, which wait for memory, would be most of the time.
     findings = {each["rule"]: each for each in report["findings"]}
     assert "slow-backend" in findings
     assert findings["slow-backend"]["evidence"]["backend"] in ("jax", "tensorflow")

@@ -94,7 +94,7 @@ class OperatorProbe:
         pause = FIRST_NS if self._reads < FIRST_READS else max(EVERY_NS, (now - self._first_ns) // LONG_RUN)
         due = self._last_ns + max(pause, RARELY * self._took_ns) if self._reads else now
         if now < due:
-            # Asked again soon all the same: one reading that was held up must not keep us from looking at the next call.
+            # Asked again soon all the same: a reading that was held up must not keep us from looking at the next call.
             return min(due, now + EVERY_NS)
         if not self.read(call):
             return now + EVERY_NS
