@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fitdoctor import diagnosis
 from fitdoctor.cli.main import main
+from fitdoctor.model import Capture, Report
 from fitdoctor.proof import runs
 from tests.fixes.conftest import FIXED_TRAIN, MODEL, TRAIN, Project
 
@@ -147,3 +150,47 @@ def test_steps_and_time_of_the_proof_may_be_given_with_a_capture(
 def test_undo_proves_nothing(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fix", "--undo", "--prove"]) == 2
     assert "--prove means nothing beside it" in capsys.readouterr().err
+
+
+def test_a_file_that_is_edited_while_it_is_proved_is_not_written_over(
+    project: Project, machine: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited = TRAIN + b"# mine\n"
+
+    def seconds(text: str) -> float:
+        project.write(train=edited)
+        return has(text, checkpoint=0.5)
+
+    machine(seconds)
+    words = ["fix", "--apply", "--prove", "--quiet", "--only", "frequent-checkpoint", str(project.capture())]
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert "has changed since it ran" in told.err
+    assert "takes it back" not in told.err, "nothing was written that could be taken back"
+    assert project.bytes()["train"] == edited
+
+
+def test_a_fix_that_stood_back_for_another_does_not_come_in_where_that_is_dropped(
+    project: Project, machine: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Else the proof of a third fix would be of two, and be spoilt by one that nobody asked about."""
+    plain = diagnosis.diagnose
+
+    def diagnose(capture: Capture) -> Report:
+        report = plain(capture)
+        found = [
+            replace(each, fix=replace(each.fix, apart=("frequent-checkpoint",)))
+            if each.rule == "missing-xla" and each.fix is not None
+            else each
+            for each in report.findings
+        ]
+        return replace(report, findings=tuple(found))
+
+    monkeypatch.setattr(diagnosis, "diagnose", diagnose)
+    ran = machine(lambda text: has(text, checkpoint=3.0, xla=2.0, chunks=0.7))
+    capture = str(project.capture())
+    assert main(["fix", "--apply", "--prove", "--quiet", capture]) == 0
+    assert "jit_compile" not in "".join(ran)
+    assert project.bytes() == {"train": TRAIN, "model": MODEL.replace(b'"mse"', b'"mse", steps_per_execution=8')}
+    assert "Kept  dispatch-bound:" in capsys.readouterr().out
