@@ -26,7 +26,8 @@ class Learning:
     @property
     def lost(self) -> bool:
         """Whether the training came to a number before, and comes to none after: nobody consents to that."""
-        return bool(self.before) and all(map(math.isfinite, self.before)) and not all(map(math.isfinite, self.after))
+        before, after = (list(map(math.isfinite, each)) for each in (self.before, self.after))
+        return any(before) and not all(after) and (all(before) or not any(after))
 
 
 Losses = Mapping[tuple[int, float], float]
@@ -39,9 +40,17 @@ def common(runs: Sequence[Losses]) -> tuple[int, float] | None:
     return max(places, default=None)
 
 
-def compare(before: Sequence[Losses], after: Sequence[Losses]) -> Learning:
-    """Compare what each run had come to at the last place that they have in common."""
+def compare(before: Sequence[Losses], after: Sequence[Losses], *, incomparable: str = "") -> Learning:
+    """Compare what each run had come to at the last place that they have in common.
+
+    `incomparable` says why that says nothing; that there is no loss any more is seen wherever the runs stopped.
+    """
     every = [*before, *after]
+    ends = Learning("different", "a loss is not a number", *(_last(runs) for runs in (before, after)))
+    if ends.lost:
+        return ends
+    if incomparable:
+        return Learning("not compared", incomparable)
     if not all(every):
         return Learning("not compared", "a run did not tell its loss: only fit keeps it")
     place = common(every)
@@ -53,6 +62,23 @@ def compare(before: Sequence[Losses], after: Sequence[Losses]) -> Learning:
         why = "a loss is not a number"
         return Learning("different" if all(map(math.isfinite, one)) else "not compared", why, tuple(one), tuple(other))
     return Learning(*_judged(one, other), tuple(one), tuple(other))
+
+
+def _last(runs: Sequence[Losses]) -> tuple[float, ...]:
+    return tuple(run[max(run)] for run in runs if run)
+
+
+def passes(run: Losses, times: int) -> Losses:
+    """Return the losses of a run as epochs that are so many times as long would have told them."""
+    if times == 1:
+        return run
+    ends = {epoch: loss for (epoch, step), loss in run.items() if step == math.inf}
+    found: dict[tuple[int, float], float] = {}
+    for epoch in range(max(ends, default=-1) // times + 1):
+        parts = range(epoch * times, (epoch + 1) * times)
+        if all(part in ends for part in parts):
+            found[epoch, math.inf] = statistics.fmean(ends[part] for part in parts)
+    return found
 
 
 def _judged(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:

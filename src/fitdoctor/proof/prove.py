@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from fitdoctor.model import Proof
 from fitdoctor.proof import equivalence, schedule, statistics
@@ -104,13 +105,39 @@ def _known(runs: dict[str, list[Run]]) -> bool:
     return statistics.half_width(found) <= max(TIGHT, OF_EFFECT * abs(found.mid - 1))
 
 
+def _learning(runs: Mapping[str, Sequence[Run]], incomparable: str) -> equivalence.Learning:
+    """Compare what both have learnt, of trainings that are as long; of epochs too, or what they come to together."""
+    lengths = [_length(runs[name]) for name in (BEFORE, AFTER)]
+    times = [1, 1]
+    why = ""
+    if not incomparable and lengths[0] is not None and lengths[1] is not None:
+        (one, _), (other, _) = lengths
+        before, after = (steps * epochs for steps, epochs in lengths)
+        if before != after:
+            why = f"the training has {before:,} steps before, {after:,} after"
+        elif max(one, other) % min(one, other):
+            incomparable = f"epochs are of {one:,} steps before, of {other:,} after"
+        else:
+            times = [max(one, other) // each for each in (one, other)]
+    learnt = [
+        [equivalence.passes(run.learning, each) for run in runs[name]]
+        for name, each in zip((BEFORE, AFTER), times, strict=True)
+    ]
+    found = equivalence.compare(*learnt, incomparable=incomparable)
+    return replace(found, kind="different", because=why) if why and not found.lost else found
+
+
+def _length(runs: Sequence[Run]) -> tuple[int, int] | None:
+    """Return steps per epoch and epochs, where all runs say the same."""
+    found = {run.length for run in runs}
+    return found.pop() if len(found) == 1 else None
+
+
 def _concluded(
     runs: dict[str, list[Run]], order: tuple[str, ...], may_change: bool, incomparable: str, wider: float
 ) -> Proof:
     found = statistics.speedup(_times(runs[BEFORE]), _times(runs[AFTER]), wider=wider)
-    learning = equivalence.compare(*([run.learning for run in runs[name]] for name in (BEFORE, AFTER)))
-    if incomparable:
-        learning = equivalence.Learning("not compared", incomparable)
+    learning = _learning(runs, incomparable)
     verdict, because = judge(found, statistics.half_width(found), learning, may_change=may_change)
     return Proof(
         schedule=order,

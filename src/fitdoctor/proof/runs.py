@@ -32,6 +32,8 @@ class Run:
     """Losses by epoch and step; an epoch that was ended has come to the step infinity."""
     planned: int = 0
     """Steps of the whole training."""
+    length: tuple[int, int] | None = None
+    """Steps of an epoch and epochs, where the script says both and calls fit once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,16 @@ class Observed:
         """Seconds of the whole training, projected to its end, without what comes before it."""
         before = sum(self.training.elsewhere.get(phase, 0.0) for phase in BEFORE_TRAINING)
         return self.model.whole_s - before
+
+    @property
+    def length(self) -> tuple[int, int] | None:
+        """Steps of an epoch and epochs, as the script says them; None where it does not, or calls fit again."""
+        info = self.training.info
+        if self.training.kind != "fit" or self.training.call_count != 1:
+            return None
+        epochs = int(info.get("epochs") or 0) - int(info.get("initial_epoch") or 0)
+        steps = int(info.get("steps_per_epoch") or 0)
+        return (steps, epochs) if steps > 0 and epochs > 0 else None
 
     @property
     def learning(self) -> dict[tuple[int, float], float]:
@@ -66,7 +78,7 @@ def once(options: Options, *, aligned: bool = False, steps: int | None = None) -
             why = ended.message or f"exit code {ended.returncode}"
             raise UsageError(f"{options.target} could not be run: {why}", do=f"try it: python {options.target}")
         seen = observed(options, Path(folder))
-    return Run(seen.training_s, seen.model.step.mid, seen.learning, int(seen.model.planned_steps))
+    return Run(seen.training_s, seen.model.step.mid, seen.learning, int(seen.model.planned_steps), seen.length)
 
 
 def start(options: Options, folder: Path, *, aligned: bool = False, stop: Stop | None = None) -> Ended:
