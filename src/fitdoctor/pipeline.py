@@ -176,7 +176,8 @@ def prove_scripts(
 
     # As many steps in both: what they have learnt by then can be compared.
     options = [Options(target=each, args=args, steps=steps or DEFAULT_STEPS) for each in (before, after)]
-    versions = [functools.partial(runs.once, each) for each in options]
+    patience = runs.Patience()
+    versions = [functools.partial(runs.once, each, patience=patience) for each in options]
     watched = DEFAULT_STEPS if steps is None else None
     return prove(*versions, seconds=budget, may_change=may_change, watched=watched, tell=tell)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +28,7 @@ def machine(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     ran: list[str] = []
 
     def runs_take(seconds: Seconds, loss: Seconds = lambda text: 0.5) -> list[str]:
-        def once(options: runs.Options, *, aligned: bool = False) -> runs.Run:
+        def once(options: runs.Options, **_: object) -> runs.Run:
             overlay = options.overlay or {}
             files = [overlay.get(str(path), path.read_bytes()) for path in project.files.values()]
             text = b"".join(files).decode()
@@ -194,3 +195,61 @@ def test_a_fix_that_stood_back_for_another_does_not_come_in_where_that_is_droppe
     assert "jit_compile" not in "".join(ran)
     assert project.bytes() == {"train": TRAIN, "model": MODEL.replace(b'"mse"', b'"mse", steps_per_execution=8')}
     assert "Kept  dispatch-bound:" in capsys.readouterr().out
+
+
+def test_a_fix_with_which_the_training_fails_is_dropped(
+    project: Project, machine: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def seconds(text: str) -> float:
+        if "jit_compile=True" in text:
+            raise runs.CannotTime("train.py could not be run: The script ended with XlaError.", do="", trained=False)
+        return has(text, checkpoint=0.5, chunks=0.9)
+
+    machine(seconds)
+    capture = str(project.capture())
+    assert main(["fix", "--apply", "--prove", "--quiet", capture]) == 0
+    told = capsys.readouterr().out
+    row = next(line for line in told.splitlines() if line.startswith("missing-xla "))
+    assert "REFUTED" in row
+    assert row.count("x (") == 1, "predicted; nothing was measured"
+    assert "Kept  frequent-checkpoint, dispatch-bound:" in told
+    now = project.bytes()
+    assert now["train"] == FIXED_TRAIN
+    assert b"jit_compile" not in now["model"]
+
+
+def test_a_single_fix_with_which_the_training_fails_is_refuted(
+    project: Project, machine: Callable[..., list[str]]
+) -> None:
+    from fitdoctor import pipeline
+    from fitdoctor.fixes.plan import Wanted
+    from fitdoctor.report import proof
+
+    def seconds(text: str) -> float:
+        if "save_freq=200" in text:
+            raise runs.CannotTime("train.py could not be run: exit code 1", do="", trained=False)
+        return has(text)
+
+    machine(seconds)
+    wanted = Wanted(only=frozenset({"frequent-checkpoint"}))
+    _, outcome = pipeline.prove_fixes(project.capture(), wanted)
+    assert outcome is not None
+    assert outcome.kept is None
+    found = outcome.tried[0].proof
+    because = "with the change it cannot be timed: train.py could not be run: exit code 1"
+    assert (found.verdict, found.because) == ("REFUTED", because)
+    assert proof.text(found) == f"REFUTED: {because}."
+    told = json.loads(proof.dumps(found), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert told["after_s"] == {"low": None, "mid": None, "high": None}
+
+
+def test_a_script_that_fails_as_it_is_is_an_error(
+    project: Project, machine: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def seconds(text: str) -> float:
+        raise runs.CannotTime("train.py could not be run: exit code 1", do="try it", trained=False)
+
+    machine(seconds)
+    assert main(["fix", "--apply", "--prove", "--quiet", str(project.capture())]) == 2
+    assert "train.py could not be run: exit code 1" in capsys.readouterr().err
+    assert project.bytes() == {"train": TRAIN, "model": MODEL}

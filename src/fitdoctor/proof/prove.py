@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from fitdoctor.model import Proof
+from fitdoctor.model import Interval, Proof
 from fitdoctor.proof import equivalence, schedule, statistics
-from fitdoctor.proof.runs import Run
+from fitdoctor.proof.runs import CannotTime, Run
 from fitdoctor.proof.schedule import AFTER, BEFORE
 from fitdoctor.proof.verdict import judge
 
@@ -42,6 +43,7 @@ def prove(
     may_change: bool = False,
     incomparable: str = "",
     watched: int | None = None,
+    refute: bool = False,
     tell: Callable[[str], None] = lambda text: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Proof:
@@ -95,7 +97,7 @@ def _least(seconds: float, each: float) -> int:
     return min(FEWEST_PAIRS, max(3, int(seconds / each) - 1))
 
 
-def _times(runs: list[Run]) -> list[float]:
+def _times(runs: Sequence[Run]) -> list[float]:
     return [run.training_s for run in runs]
 
 
@@ -105,16 +107,33 @@ def _known(runs: dict[str, list[Run]]) -> bool:
     return statistics.half_width(found) <= max(TIGHT, OF_EFFECT * abs(found.mid - 1))
 
 
+def failed(before: Sequence[Run], why: CannotTime) -> Proof:
+    """Return what is known of a change with which the training cannot be run, or not for long enough."""
+    never = Interval.exact(math.inf)
+    return Proof(
+        schedule=(),
+        before_s=statistics.middle(_times(before)),
+        after_s=never,
+        before_ms=statistics.middle([run.step_s for run in before]).scale(1e3),
+        after_ms=never,
+        speedup=Interval.exact(0.0),
+        learning="not compared",
+        losses=((), ()),
+        verdict="INCONCLUSIVE" if why.trained else "REFUTED",
+        runs_s=(tuple(_times(before)), ()),
+        because=f"with the change it cannot be timed: {why.problem.rstrip('.')}",
+    )
+
+
 def _learning(runs: Mapping[str, Sequence[Run]], incomparable: str) -> equivalence.Learning:
     """Compare what both have learnt, of trainings that are as long; of epochs too, or what they come to together."""
-    lengths = [_length(runs[name]) for name in (BEFORE, AFTER)]
+    here, there = (_length(runs[name]) for name in (BEFORE, AFTER))
     times = [1, 1]
     why = ""
-    if not incomparable and lengths[0] is not None and lengths[1] is not None:
-        (one, _), (other, _) = lengths
-        before, after = (steps * epochs for steps, epochs in lengths)
-        if before != after:
-            why = f"the training has {before:,} steps before, {after:,} after"
+    if not incomparable and here is not None and there is not None:
+        one, other = here[0], there[0]
+        if math.prod(here) != math.prod(there):
+            why = f"the training has {math.prod(here):,} steps before, {math.prod(there):,} after"
         elif max(one, other) % min(one, other):
             incomparable = f"epochs are of {one:,} steps before, of {other:,} after"
         else:

@@ -71,7 +71,7 @@ def _row(tried: Tried) -> list[str | tuple[str, str]]:
     return [
         " + ".join(told.rules),
         _times(told.predicted) if told.predicted is not None else "",
-        _times(told.speedup),
+        _times(told.speedup) if told.schedule else "",
         (told.verdict, _STYLES.get(told.verdict, "yellow")),
         told.learning,
     ]
