@@ -130,6 +130,31 @@ def test_what_learns_nothing_any_more_is_refuted_whatever_was_consented_to(loss:
     assert "a loss is not a number" in found.because
 
 
+def test_steps_that_do_not_all_come_into_a_run_are_fewer_in_all_of_them() -> None:
+    """Else a training of slow steps would be stopped anywhere, and nothing it learns compared."""
+    world = World(0.02)
+    came = {"before": 118, "after": 150}
+    asked: set[tuple[str, int | None]] = set()
+
+    def version(name: str, seconds: float, loss: float) -> Callable[..., Run]:
+        once = world.version(name, seconds)
+
+        def cut(*, steps: int | None = None) -> Run:
+            asked.add((name, steps))
+            came[name] += 1
+            stops = came[name] if steps is None or steps > came[name] else steps
+            return replace(once(), learning={(0, 3.0 + stops): loss}, cut=stops if stops != steps else 0)
+
+        return cut
+
+    for loss, verdict, learning in ((0.5, "PROVED", "identical"), (0.7, "REFUTED", "different")):
+        versions = version("before", 20.0, 0.5), version("after", 10.0, loss)
+        found = prove(*versions, seconds=1e6, clock=lambda: world.now, watched=200)
+        assert (found.verdict, found.learning) == (verdict, learning)
+    assert {name for name, steps in asked if steps is not None} == {"before", "after"}
+    assert max(steps for _, steps in asked if steps is not None) < 118
+
+
 def test_a_training_that_ends_on_a_loss_that_is_no_number_is_refuted() -> None:
     """It stops at another step, since a callback ends it, and that must not hide it."""
     world = World(0.02)

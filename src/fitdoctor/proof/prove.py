@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from fitdoctor.model import Interval, Proof
 from fitdoctor.proof import equivalence, schedule, statistics
@@ -28,6 +29,9 @@ LEAST_S, MOST_S = 2.0, 8.0
 """So long every run is watched, if it may be, so that a moment's noise is not all there is; the slower version at most
 so long.
 """
+WITHIN = 0.7
+"""The share of the steps that came into a run's time which all others come to, so that losses can be compared."""
+FEWEST_STEPS = 4
 OF_TRAINING = 0.7
 """The share of a training after which a run is stopped at the latest."""
 
@@ -53,15 +57,17 @@ def prove(
     by themselves, where it may be more.
     """
     begun = clock()
-    versions = {BEFORE: before, AFTER: after}
+    versions: dict[str, Once] = {BEFORE: before, AFTER: after}
     warm: list[Run] = []
     for name, version in versions.items():
         tell(f"warming up: {name}")
         warm.append(version())
     learnt = [run.learning for run in warm]
     if not incomparable and all(learnt) and equivalence.common(learnt) is None:
-        # One of them makes several steps at a time.
-        versions = {name: functools.partial(version, aligned=True) for name, version in versions.items()}
+        # Time ended them, anywhere; or one of them makes several steps at a time.
+        cut = [run.cut for run in warm if run.cut]
+        how: dict[str, Any] = {"steps": max(FEWEST_STEPS, int(WITHIN * min(cut)))} if cut else {"aligned": True}
+        versions = {name: functools.partial(version, **how) for name, version in versions.items()}
     if watched is not None and (steps := long_enough(warm, watched)) > watched:
         versions = {name: functools.partial(version, steps=steps) for name, version in versions.items()}
     runs: dict[str, list[Run]] = {BEFORE: [], AFTER: []}

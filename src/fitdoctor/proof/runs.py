@@ -41,6 +41,8 @@ class Run:
     """Steps of the whole training."""
     length: tuple[int, int] | None = None
     """Steps of an epoch and epochs, where the script says both and calls fit once."""
+    cut: int = 0
+    """After how many steady steps its time was over; 0 where it came as far as it was to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class Observed:
         """Seconds of the whole training, projected to its end, without what comes before it."""
         before = sum(self.training.elsewhere.get(phase, 0.0) for phase in BEFORE_TRAINING)
         return self.model.whole_s - before
+
+    @property
+    def cut(self) -> int:
+        """After how many steady steps the time for watching was over; 0 where something else ended it."""
+        return self.training.steps if (self.capture.meta.get("cap") or {}).get("hit") == "budget" else 0
 
     @property
     def length(self) -> tuple[int, int] | None:
@@ -129,7 +136,9 @@ def once(
             raise UsageError(why, do=do) if ended.returncode in ENDED else CannotTime(why, do=do, trained=False)
         patience.end()
         seen = observed(options, Path(folder))
-    return Run(seen.training_s, seen.model.step.mid, seen.learning, int(seen.model.planned_steps), seen.length)
+    return Run(
+        seen.training_s, seen.model.step.mid, seen.learning, int(seen.model.planned_steps), seen.length, seen.cut
+    )
 
 
 def start(options: Options, folder: Path, *, aligned: bool = False, stop: Stop | None = None) -> Ended:
