@@ -253,3 +253,24 @@ def test_a_script_that_fails_as_it_is_is_an_error(
     assert main(["fix", "--apply", "--prove", "--quiet", str(project.capture())]) == 2
     assert "train.py could not be run: exit code 1" in capsys.readouterr().err
     assert project.bytes() == {"train": TRAIN, "model": MODEL}
+
+
+def test_what_there_was_no_time_for_is_told(
+    project: Project, machine: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    from fitdoctor.proof import kept
+
+    now = [0.0]
+    plain = kept.decide
+    monkeypatch.setattr(kept, "decide", lambda *words, **more: plain(*words, **more, clock=lambda: now[0]))
+
+    def seconds(text: str) -> float:
+        now[0] += 60.0
+        return has(text, checkpoint=0.6, xla=3.0, chunks=1.5)
+
+    machine(seconds)
+    assert main(["fix", "--apply", "--prove", "--quiet", str(project.capture())]) == 0
+    told = capsys.readouterr().out
+    assert "2 fixes were not tried alone, since the time was up: a larger --budget does." in told
+    assert "Kept  frequent-checkpoint:" in told
