@@ -288,6 +288,24 @@ def test_a_damaged_journal_is_said_and_nothing_is_touched(project: Project) -> N
     assert project.fix("--undo").returncode == 2
 
 
+def test_a_damaged_journal_does_not_stand_in_the_way_of_another_script(project: Project, tmp_path: Path) -> None:
+    other = Project(tmp_path / "second", project.home)
+    other.folder.mkdir()
+    other.write(train=TRAIN)
+    assert other.fix("--apply", str(other.capture())).returncode == 0
+    (journal,) = (project.home / "undo").glob("*/journal.json")
+    journal.write_text("{")
+    capture = str(project.capture())
+    assert project.fix("--apply", capture).returncode == 0
+    assert "written before" in project.fix("--apply", capture).stderr
+    assert project.fix("--undo").returncode == 2, "which is the last one nobody knows"
+    assert project.fix("--undo", "train.py").returncode == 0
+    assert project.bytes() == {"train": TRAIN, "model": MODEL}
+    done = other.fix("--undo", "train.py")
+    assert done.returncode == 2
+    assert "cannot be read" in done.stderr
+
+
 def test_no_place_for_the_journal(project: Project) -> None:
     before = project.bytes()
     project.home.write_text("a file where a folder should be")

@@ -237,7 +237,9 @@ def _nothing_written(plan: Plan) -> int:
 
     refused = [each for each in plan.items if each.state == "refused"]
     paths = {edit.path for each in refused for edit in each.fix.edits}
-    done = next((each for each in journal.open_ones() if {entry.path for entry in each.entries} & paths), None)
+    done = next(
+        (each for each in journal.open_ones(readable=True) if {entry.path for entry in each.entries} & paths), None
+    )
     if done is not None and all(journal.is_applied(done, path) for path in paths):
         output.talk(f"{', '.join(done.rules)}: written before; nothing was changed now")
         return EXIT_OK
