@@ -346,6 +346,34 @@ def test_a_capture_and_more_words(project: Project) -> None:
     assert "--steps is about running a script" in project.fix("--steps", "5", capture).stderr
 
 
+def test_a_capture_of_another_backend_is_none_of_this_command(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`KERAS_BACKEND=jax fitdoctor cure train.py` is not about what slowed it down on TensorFlow."""
+    from fitdoctor.capture import store
+    from fitdoctor.cli.fix import kept
+    from fitdoctor.probes.host import SETTINGS
+
+    monkeypatch.chdir(project.folder)
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    made = project.capture()
+    place = project.home / "runs" / "20240229-120000-train.fitdoctor"
+    place.parent.mkdir(parents=True)
+    made.rename(place)
+    assert kept(["train.py"]) == place, "one that does not tell its settings"
+    writer = store.Writer.reopen(place)
+    writer.meta({"environment": {"settings": {"KERAS_BACKEND": "tensorflow"}}})
+    writer.seal()
+    assert kept(["train.py"]) == place
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    assert kept(["train.py"]) is None
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert kept(["train.py"]) is None
+
+
 def test_nothing_to_fix(project: Project) -> None:
     from tests.captures.build import Run
 
