@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 ROUNDING = 1e-3
 """Losses that differ by no more than this share are the same but for rounding: another order of additions, XLA."""
+SCATTERED = 1e-2
+"""Losses of a training that came to the same every time, and differ by more than this now: it draws by chance now."""
 ALIKE = 3.0
 """Means that differ by no more than so many standard errors are those of runs that differ by chance."""
 
@@ -87,6 +89,9 @@ def _judged(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
     here, there = statistics.fmean(one), statistics.fmean(other)
     apart = abs(here - there) / max(abs(here), abs(there), 1e-12)
     told = f"{here:.6g} before, {there:.6g} after"
+    if len(one) > 1 and _apart(one) <= ROUNDING and _apart(other) > SCATTERED:
+        each = f"{min(other):.6g} to {max(other):.6g}"
+        return "different", f"all runs before come to a loss of {here:.6g}, those after to another every time: {each}"
     if apart <= ROUNDING:
         return "within rounding", f"losses differ by {apart:.1g} of their size ({told})"
     spread = [_variance(values) for values in (one, other)]
@@ -94,6 +99,10 @@ def _judged(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
     if error > 0 and abs(here - there) <= ALIKE * error:
         return "alike", f"losses differ by chance from run to run, and no more between the versions ({told})"
     return "different", f"losses are others: {told}"
+
+
+def _apart(values: Sequence[float]) -> float:
+    return (max(values) - min(values)) / max(*map(abs, values), 1e-12)
 
 
 def _variance(values: Sequence[float]) -> float:
