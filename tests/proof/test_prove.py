@@ -128,6 +128,8 @@ def test_what_learns_nothing_any_more_is_refuted_whatever_was_consented_to(loss:
     found = proved(World(0.02), 20.0, 5.0, loss=loss, may_change=may_change)
     assert found.verdict == "REFUTED"
     assert "a loss is not a number" in found.because
+    told = json.loads(rendered.dumps(found), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert told["equivalence"]["losses"][1][0] is None
 
 
 def test_steps_that_do_not_all_come_into_a_run_are_fewer_in_all_of_them() -> None:

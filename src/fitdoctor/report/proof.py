@@ -39,18 +39,23 @@ def data(proof: Proof) -> dict[str, Any]:
     """Return a proof as `fitdoctor.report/1` has it."""
     return {
         "rules": list(proof.rules),
-        "before_ms": asdict(proof.before_ms),
+        "before_ms": _ends(proof.before_ms),
         "after_ms": _ends(proof.after_ms),
-        "speedup": asdict(proof.speedup),
-        "predicted": asdict(proof.predicted) if proof.predicted is not None else None,
-        "equivalence": {"kind": proof.learning, "losses": [list(each) for each in proof.losses]},
+        "speedup": _ends(proof.speedup),
+        "predicted": _ends(proof.predicted) if proof.predicted is not None else None,
+        "equivalence": {"kind": proof.learning, "losses": [[*map(_finite, each)] for each in proof.losses]},
         "verdict": proof.verdict,
     }
 
 
 def _ends(interval: Interval) -> dict[str, float | None]:
-    """Return an interval as JSON can hold it, which knows no infinity."""
-    return {name: value if math.isfinite(value) else None for name, value in asdict(interval).items()}
+    """Return an interval as JSON can hold it."""
+    return {name: _finite(value) for name, value in asdict(interval).items()}
+
+
+def _finite(value: float) -> float | None:
+    """Return a number, or nothing: JSON knows neither infinity nor what is no number."""
+    return value if math.isfinite(value) else None
 
 
 def dumps(proof: Proof) -> str:
@@ -59,7 +64,7 @@ def dumps(proof: Proof) -> str:
         "schema": "fitdoctor.proof/1",
         "because": proof.because,
         "schedule": list(proof.schedule),
-        "before_s": asdict(proof.before_s),
+        "before_s": _ends(proof.before_s),
         "after_s": _ends(proof.after_s),
         "runs_s": dict(zip(("before", "after"), map(list, proof.runs_s), strict=True)),
     }
