@@ -176,7 +176,8 @@ def prove_scripts(
 
     # As many steps in both: what they have learnt by then can be compared.
     options = [Options(target=each, args=args, steps=steps or DEFAULT_STEPS) for each in (before, after)]
-    versions = [functools.partial(runs.once, each) for each in options]
+    patience = runs.Patience()
+    versions = [functools.partial(runs.once, each, patience=patience) for each in options]
     watched = DEFAULT_STEPS if steps is None else None
     return prove(*versions, seconds=budget, may_change=may_change, watched=watched, tell=tell)
 
@@ -210,6 +211,7 @@ def prove_fixes(
 
     from fitdoctor import diagnosis
     from fitdoctor.capture import store
+    from fitdoctor.errors import CannotFix
     from fitdoctor.fixes import plan
     from fitdoctor.proof import fixed
     from fitdoctor.proof.kept import Places, decide
@@ -221,8 +223,16 @@ def prove_fixes(
     if not places:
         return whole, None
 
+    # What is not tried now stays what it is: a fix that stood back for another one does not take its place unasked.
+    others = {item.place: item for item in whole.items if item.state != "ready"}
+
     def only(chosen: Places) -> Plan:
-        return plan.make(report, capture, replace(wanted, refused=wanted.refused | (frozenset(places) - chosen)))
+        refused = frozenset(item.place for item in whole.items) - chosen
+        made = plan.make(report, capture, replace(wanted, refused=wanted.refused | refused))
+        lost = next((item for item in made.items if item.place in chosen and item.state != "ready"), None)
+        if lost is not None:
+            raise CannotFix(f"{lost.rule} was ready, and is not any more: {lost.why}", do="nothing was written")
+        return replace(made, items=tuple(others.get(item.place, item) for item in made.items))
 
     def proved(chosen: Places, seconds: float) -> Proof:
         return fixed.prove_plan(only(chosen), capture, steps=steps, seconds=seconds, tell=tell)

@@ -216,6 +216,39 @@ def test_an_editor_that_saves_meanwhile_loses_nothing(project: Project, at: int)
     assert not [each for each in project.folder.iterdir() if ".fitdoctor-" in each.name]
 
 
+UNDONE = """
+import sys
+from fitdoctor.cli.main import main
+from fitdoctor.fixes import writing
+sweep, edited = writing._sweep, []
+def edited_meanwhile(target):
+    if target.name == {name!r} and not edited:  # an editor saves, after all files were looked at
+        edited.append(target)
+        with open(target, "ab") as file:
+            file.write(b"# mine\\n")
+    sweep(target)
+writing._sweep = edited_meanwhile
+sys.exit(main(["fix", "--undo"]))
+"""
+
+
+@pytest.mark.parametrize("name", ["train.py", "model.py"])
+def test_an_editor_that_saves_while_it_is_undone_loses_nothing(project: Project, name: str) -> None:
+    assert project.fix("--apply", str(project.capture())).returncode == 0
+    fixed = project.bytes()
+    env = {**os.environ, "FITDOCTOR_HOME": str(project.home), "PYTHONPATH": str(SRC)}
+    words = [sys.executable, "-c", UNDONE.format(name=name)]
+    done = subprocess.run(words, cwd=project.folder, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2, done.stderr
+    assert "was changed by somebody else meanwhile" in done.stderr
+    now = project.bytes()
+    fixed[Path(name).stem] += b"# mine\n"
+    assert now == fixed, "the edit is there, and the other file is as the fix left it"
+    project.write(**{Path(name).stem: fixed[Path(name).stem].removesuffix(b"# mine\n")})
+    assert project.fix("--undo").returncode == 0
+    assert project.bytes() == {"train": TRAIN, "model": MODEL}
+
+
 def test_a_command_waits_for_one_that_is_writing(project: Project) -> None:
     import fcntl
 

@@ -288,6 +288,24 @@ def test_a_damaged_journal_is_said_and_nothing_is_touched(project: Project) -> N
     assert project.fix("--undo").returncode == 2
 
 
+def test_a_damaged_journal_does_not_stand_in_the_way_of_another_script(project: Project, tmp_path: Path) -> None:
+    other = Project(tmp_path / "second", project.home)
+    other.folder.mkdir()
+    other.write(train=TRAIN)
+    assert other.fix("--apply", str(other.capture())).returncode == 0
+    (journal,) = (project.home / "undo").glob("*/journal.json")
+    journal.write_text("{")
+    capture = str(project.capture())
+    assert project.fix("--apply", capture).returncode == 0
+    assert "written before" in project.fix("--apply", capture).stderr
+    assert project.fix("--undo").returncode == 2, "which is the last one nobody knows"
+    assert project.fix("--undo", "train.py").returncode == 0
+    assert project.bytes() == {"train": TRAIN, "model": MODEL}
+    done = other.fix("--undo", "train.py")
+    assert done.returncode == 2
+    assert "cannot be read" in done.stderr
+
+
 def test_no_place_for_the_journal(project: Project) -> None:
     before = project.bytes()
     project.home.write_text("a file where a folder should be")
@@ -326,6 +344,34 @@ def test_a_capture_and_more_words(project: Project) -> None:
     capture = str(project.capture())
     assert "expected nothing after the capture" in project.fix(capture, "more").stderr
     assert "--steps is about running a script" in project.fix("--steps", "5", capture).stderr
+
+
+def test_a_capture_of_another_backend_is_none_of_this_command(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`KERAS_BACKEND=jax fitdoctor cure train.py` is not about what slowed it down on TensorFlow."""
+    from fitdoctor.capture import store
+    from fitdoctor.cli.fix import kept
+    from fitdoctor.probes.host import SETTINGS
+
+    monkeypatch.chdir(project.folder)
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    made = project.capture()
+    place = project.home / "runs" / "20240229-120000-train.fitdoctor"
+    place.parent.mkdir(parents=True)
+    made.rename(place)
+    assert kept(["train.py"]) == place, "one that does not tell its settings"
+    writer = store.Writer.reopen(place)
+    writer.meta({"environment": {"settings": {"KERAS_BACKEND": "tensorflow"}}})
+    writer.seal()
+    assert kept(["train.py"]) == place
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    assert kept(["train.py"]) is None
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert kept(["train.py"]) is None
 
 
 def test_nothing_to_fix(project: Project) -> None:

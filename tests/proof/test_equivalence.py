@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fitdoctor.proof.equivalence import compare
+from fitdoctor.proof.equivalence import compare, passes
 
 
 def runs(*losses: float, epoch: int = 0, step: float = 100) -> list[dict[tuple[int, float], float]]:
@@ -19,8 +19,15 @@ def runs(*losses: float, epoch: int = 0, step: float = 100) -> list[dict[tuple[i
         (runs(0.5, 0.5), runs(0.50001, 0.50001), "within rounding"),
         (runs(0.5, 0.55, 0.45), runs(0.52, 0.48, 0.54), "alike"),
         (runs(0.5, 0.5), runs(0.7, 0.7), "different"),
+        (runs(0.5, 0.5, 0.5), runs(0.5, 0.6, 0.45), "different"),
+        (runs(0.5, 0.5, 0.5), runs(0.5, 0.51, 0.49), "different"),
+        (runs(0.5, 0.5, 0.5), runs(0.502, 0.5, 0.5), "alike"),
+        (runs(0.5, 0.6, 0.45), runs(0.5, 0.5, 0.5), "alike"),
         (runs(0.5, 0.5), runs(float("nan"), 0.5), "different"),
         (runs(float("nan")), runs(0.5), "not compared"),
+        (runs(0.5, float("nan")), runs(float("nan"), float("nan")), "different"),
+        (runs(0.5, float("nan")), runs(0.5, float("nan")), "not compared"),
+        (runs(0.5), runs(float("nan"), step=12), "different"),
         (runs(0.5), runs(0.5, step=150), "not compared"),
         (runs(0.5), [{}], "not compared"),
     ],
@@ -40,3 +47,21 @@ def test_the_last_place_that_all_runs_passed_is_compared() -> None:
 
 def test_where_the_runs_stopped_is_told() -> None:
     assert "epoch 1 step 100, epoch 2 step 3" in compare(runs(0.5), runs(0.5, epoch=1, step=3)).because
+
+
+def test_a_loss_that_is_lost_is_seen_where_nothing_else_can_be_compared() -> None:
+    found = compare(runs(0.5), runs(float("nan"), step=12), incomparable="batches are of another size")
+    assert (found.kind, found.lost) == ("different", True)
+    assert compare(runs(0.5), runs(0.7), incomparable="batches").because == "batches"
+
+
+def test_epochs_that_are_longer_come_to_what_the_short_ones_come_to_together() -> None:
+    short = {**{(epoch, math.inf): 1.0 / (epoch + 1) for epoch in range(7)}, (7, 23.0): 0.1}
+    assert passes(short, 1) == short
+    assert passes(short, 3) == {
+        (0, math.inf): pytest.approx((1 + 1 / 2 + 1 / 3) / 3),
+        (1, math.inf): pytest.approx((1 / 4 + 1 / 5 + 1 / 6) / 3),
+    }
+    del short[0, math.inf]  # only so many epochs are kept
+    assert list(passes(short, 3)) == [(1, math.inf)]
+    assert passes({}, 3) == {}

@@ -86,6 +86,34 @@ def test_fixes_that_help_only_apart_leave_the_best() -> None:
     assert kept(three.decide()) == {1}
 
 
+class Slow(World):
+    """A proof takes a few runs at least, however little time is given."""
+
+    def prove(self, places: Places, seconds: float) -> Proof:
+        self.now += max(0.0, 160 - seconds)
+        return super().prove(places, seconds)
+
+
+def test_where_the_time_is_up_no_more_are_tried() -> None:
+    world = Slow({0: 1.3, 1: 0.5, 2: 1.2, 3: 1.0, 4: 1.0, 5: 1.0, 6: 1.0})
+    outcome = world.decide()
+    assert kept(outcome) == {0}
+    assert outcome.untried == (2, 3, 4, 5, 6), "those that matter least"
+    assert world.now < 600 + 160
+
+
+def test_the_one_that_matters_most_is_tried_in_any_case() -> None:
+    world = Slow({0: 1.3, 1: 0.5})
+    outcome = decide([0, 1], world.prove, seconds=100, clock=lambda: world.now)
+    assert (kept(outcome), outcome.untried) == ({0}, (1,))
+
+
+def test_what_was_proved_together_is_kept_where_the_time_for_each_is_up() -> None:
+    outcome = Slow(dict.fromkeys(range(6), 1.1)).decide(one_by_one=True)
+    assert outcome.untried == (2, 3, 4, 5)
+    assert kept(outcome) == set(range(6)), "nothing is dropped for want of time"
+
+
 @pytest.mark.parametrize("speeds", [{0: 0.9, 1: 0.9}, {0: 1.0, 1: 0.95, 2: 1.0}])
 def test_what_is_kept_was_proved(speeds: dict[int, float]) -> None:
     assert kept(World(speeds).decide()) == set()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -126,6 +128,78 @@ def test_what_learns_nothing_any_more_is_refuted_whatever_was_consented_to(loss:
     found = proved(World(0.02), 20.0, 5.0, loss=loss, may_change=may_change)
     assert found.verdict == "REFUTED"
     assert "a loss is not a number" in found.because
+    told = json.loads(rendered.dumps(found), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert told["equivalence"]["losses"][1][0] is None
+
+
+def test_steps_that_do_not_all_come_into_a_run_are_fewer_in_all_of_them() -> None:
+    """Else a training of slow steps would be stopped anywhere, and nothing it learns compared."""
+    world = World(0.02)
+    came = {"before": 118, "after": 150}
+    asked: set[tuple[str, int | None]] = set()
+
+    def version(name: str, seconds: float, loss: float) -> Callable[..., Run]:
+        once = world.version(name, seconds)
+
+        def cut(*, steps: int | None = None) -> Run:
+            asked.add((name, steps))
+            came[name] += 1
+            stops = came[name] if steps is None or steps > came[name] else steps
+            return replace(once(), learning={(0, 3.0 + stops): loss}, cut=stops if stops != steps else 0)
+
+        return cut
+
+    for loss, verdict, learning in ((0.5, "PROVED", "identical"), (0.7, "REFUTED", "different")):
+        versions = version("before", 20.0, 0.5), version("after", 10.0, loss)
+        found = prove(*versions, seconds=1e6, clock=lambda: world.now, watched=200)
+        assert (found.verdict, found.learning) == (verdict, learning)
+    assert {name for name, steps in asked if steps is not None} == {"before", "after"}
+    assert max(steps for _, steps in asked if steps is not None) < 118
+
+
+def test_a_training_that_ends_on_a_loss_that_is_no_number_is_refuted() -> None:
+    """It stops at another step, since a callback ends it, and that must not hide it."""
+    world = World(0.02)
+    versions = world.version("before", 20.0), world.version("after", 5.0, float("nan"), stops=12)
+    for more in ({}, {"may_change": True, "incomparable": "batches are of another size"}):
+        found = prove(*versions, seconds=1e6, clock=lambda: world.now, **more)
+        assert (found.verdict, found.learning) == ("REFUTED", "different")
+
+
+def long(world: World, seconds: float, length: tuple[int, int], losses: dict[tuple[int, float], float]):
+    once = world.version("either", seconds)
+    return lambda **more: replace(once(**more), length=length, learning=losses)
+
+
+def test_a_training_of_fewer_steps_is_not_the_same_training() -> None:
+    world = World(0.02)
+    losses = {(0, math.inf): 0.5}
+    versions = long(world, 20.0, (100, 10), losses), long(world, 2.0, (100, 1), losses)
+    found = prove(*versions, seconds=1e6, clock=lambda: world.now)
+    assert (found.verdict, found.learning) == ("REFUTED", "different")
+    assert "the training has 1,000 steps before, 100 after" in found.because
+    told = prove(*versions, seconds=1e6, clock=lambda: world.now, may_change=True)
+    assert (told.verdict, told.learning) == ("PROVED", "different")
+    assert "the training has 1,000 steps before, 100 after" in told.because
+
+
+@pytest.mark.parametrize(
+    ("epoch", "factor", "verdict", "learning"),
+    [(50, 1.0, "PROVED", "within rounding"), (50, 1.2, "REFUTED", "different"), (12, 1.0, "PROVED", "not compared")],
+)
+def test_data_repeated_within_longer_epochs_learns_the_same(
+    epoch: int, factor: float, verdict: str, learning: str
+) -> None:
+    """Epochs of one number are not at the same place: what ten short ones come to is what a long one comes to."""
+    world = World(0.02)
+    short = {(each, math.inf): 1 / (each + 1) for each in range(40)}
+    longer = {
+        (each, math.inf): factor * sum(1 / (number + 1) for number in range(10 * each, 10 * each + 10)) / 10
+        for each in range(4)
+    }
+    versions = long(world, 20.0, (5, 3600), short), long(world, 10.0, (epoch, 18000 // epoch), longer)
+    found = prove(*versions, seconds=1e6, clock=lambda: world.now)
+    assert (found.verdict, found.learning) == (verdict, learning)
 
 
 def test_a_short_budget_ends_it() -> None:

@@ -120,6 +120,8 @@ def a_worker_that_is_killed_is_survived(doctor: Doctor, address: str) -> None:
     worker = psutil.Process(first).parent()
     assert worker is not None
     assert "ray::" in " ".join(worker.cmdline())
+    (board,) = (each for each in worker.parent().children() if "ray::Board" in " ".join(each.cmdline()))
+    board.kill()
     os.kill(worker.pid, signal.SIGKILL)
     out, err = driver.communicate(timeout=120)
     told = json.loads(out.splitlines()[-1])

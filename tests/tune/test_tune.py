@@ -190,3 +190,25 @@ def test_searches_lie_beside_the_captures(home: Path) -> None:
     result = found(World(step_s))
     assert result.kept.parent == home / "state" / "searches"
     assert places.newest({"another": 1}) is None
+
+
+def test_a_proof_of_slow_steps_watches_fewer_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    import dataclasses
+
+    world = World(step_s, noise=0.01)
+    plain = world.run
+
+    def run(job: Any, look: Any, **more: Any) -> Any:
+        result = plain(job, look, **more)
+        if result.seen is None:
+            return result
+        came = 100 + len(world.jobs)
+        stopped = min(job.options.steps, came)
+        about = {**result.seen.about, "cut": stopped if stopped < job.options.steps else 0}
+        seen = dataclasses.replace(result.seen, learning=((0, 3.0 + stopped, 0.5),), about=about)
+        return dataclasses.replace(result, seen=seen)
+
+    monkeypatch.setattr(world, "run", run)
+    result = found(world)
+    assert result.proof is not None
+    assert (result.proof.verdict, result.proof.learning) == ("PROVED", "identical")

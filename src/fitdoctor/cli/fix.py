@@ -144,10 +144,14 @@ def _capture(args: argparse.Namespace, launcher: Any) -> tuple[Path | None, int]
 
 
 def kept(words: Sequence[str]) -> Path | None:
-    """Return the newest capture of this very command, if none of its files has changed since."""
+    """Return the newest capture of this very command, if none of its files has changed since.
+
+    On another backend, or with another number of threads, it is another training: what slows that down is not known.
+    """
     import hashlib
 
     from fitdoctor.capture import places, store
+    from fitdoctor.probes.host import settings
 
     name = words[1].rpartition(".")[2] if words[0] == "-m" and len(words) > 1 else words[0]
     for path in places.newest_of(name)[:_LOOKED_AT]:
@@ -156,6 +160,7 @@ def kept(words: Sequence[str]) -> Path | None:
         except FitdoctorError:
             continue
         same = capture.meta.get("command") == list(words) and capture.meta.get("cwd") == os.getcwd()
+        same = same and (capture.meta.get("environment") or {}).get("settings", settings()) == settings()
         ended = (capture.meta.get("exit") or {}).get("reason") != "running"
         as_written = not capture.meta.get("overlay")
         if not (same and ended and as_written and capture.sources and capture.steps):
@@ -237,7 +242,9 @@ def _nothing_written(plan: Plan) -> int:
 
     refused = [each for each in plan.items if each.state == "refused"]
     paths = {edit.path for each in refused for edit in each.fix.edits}
-    done = next((each for each in journal.open_ones() if {entry.path for entry in each.entries} & paths), None)
+    done = next(
+        (each for each in journal.open_ones(readable=True) if {entry.path for entry in each.entries} & paths), None
+    )
     if done is not None and all(journal.is_applied(done, path) for path in paths):
         output.talk(f"{', '.join(done.rules)}: written before; nothing was changed now")
         return EXIT_OK

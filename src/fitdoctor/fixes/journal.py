@@ -164,22 +164,27 @@ def read(path: Path) -> Journal:
         ) from error
 
 
-def open_ones() -> list[Journal]:
-    """Return the journals that were not undone, newest first."""
+def open_ones(*, readable: bool = False) -> list[Journal]:
+    """Return the journals that were not undone, newest first; one that cannot be read is an error, or left out."""
     if not folder().is_dir():
         return []
-    found = [each for each in folder().iterdir() if each.is_dir() and not each.name.startswith(".")]
-    journals = [read(each) for each in found if not each.name.endswith(UNDONE)]
+    journals: list[Journal] = []
+    for each in folder().iterdir():
+        if each.is_dir() and not each.name.startswith(".") and not each.name.endswith(UNDONE):
+            with contextlib.suppress(*([CannotFix] if readable else [])):
+                journals.append(read(each))
     return sorted(journals, key=lambda each: (each.made, each.folder.name), reverse=True)
 
 
 def newest(script: str | None = None) -> Journal | None:
     """Return the journal to undo next: of a script, or of any."""
-    real = os.path.realpath(script) if script is not None else None
-    for each in open_ones():
-        paths = {os.path.realpath(each.script), *(os.path.realpath(entry.path) for entry in each.entries)}
-        if real is None or real in paths:
+    if script is None:
+        return next(iter(open_ones()), None)
+    real = os.path.realpath(script)
+    for each in open_ones(readable=True):
+        if real in {os.path.realpath(each.script), *(os.path.realpath(entry.path) for entry in each.entries)}:
             return each
+    open_ones()  # one that cannot be read may be the one that is asked for: it is told
     return None
 
 

@@ -124,44 +124,50 @@ def undo(script: str | None = None) -> Undone:
                 f"{what} was written that could be undone (none is in {journal.folder()})",
                 do="`fitdoctor fix --apply` writes one",
             )
-        states = [(entry, _state(entry, kept)) for entry in kept.entries]
-        originals = {entry.path: kept.original(entry) for entry in kept.entries}
-        for entry, state in states:
-            _sweep(Path(entry.path))
-            if state == "fixed":
-                _restore(entry, originals[entry.path])
+        found = [_found(entry, kept) for entry in kept.entries]
+        changes = [
+            FileChange(entry.path, now, kept.original(entry)) for entry, now in zip(kept.entries, found, strict=True)
+        ]
+        fixed = [each for each in changes if each.before != each.after]
+        for each in changes:
+            _sweep(Path(each.path))
+        for number, each in enumerate(fixed):
+            _restore(each, fixed[:number])
         journal.close(kept)
     return Undone(
         kept,
-        tuple(entry.path for entry, state in states if state == "fixed"),
-        tuple(entry.path for entry, state in states if state == "as before"),
+        tuple(each.path for each in fixed),
+        tuple(each.path for each in changes if each.before == each.after),
     )
 
 
-def _state(entry: Entry, kept: Journal) -> str:
-    """Tell whether a file is as the fix left it, or as it was before; refuse anything else."""
+def _found(entry: Entry, kept: Journal) -> bytes:
+    """Return a file that is as the fix left it, or as it was before; refuse anything else."""
     original = kept.folder / entry.kept
     try:
-        now = journal.digest(Path(entry.path).read_bytes())
+        data = Path(entry.path).read_bytes()
     except OSError as error:
         raise CannotFix(
             f"{entry.path} cannot be read: {error.strerror or error}; nothing was undone",
             do=f"its text from before the fix is {original}",
         ) from error
-    if now == entry.before:
-        return "as before"
-    if now != entry.after:
+    if journal.digest(data) not in (entry.before, entry.after):
         raise CannotFix(
             f"{entry.path} was edited after the fix was written; nothing was undone",
             do=f"take your edits back first, or merge by hand: its text from before the fix is {original}",
         )
-    return "fixed"
+    return data
 
 
-def _restore(entry: Entry, original: bytes) -> None:
+def _restore(change: FileChange, done: Sequence[FileChange]) -> None:
+    """Put a file back, if it is what was looked at; those before it are fixed again where somebody has edited it."""
     try:
-        replace_file(entry.path, Path(entry.path).read_bytes(), original)
+        replace_file(change.path, change.before, change.after)
+    except CannotFix:
+        for each in reversed(done):
+            replace_file(each.path, each.after, each.before)
+        raise
     except OSError as error:
         raise CannotFix(
-            f"cannot write {entry.path}: {error.strerror or error}", do="see that it can be written, then undo again"
+            f"cannot write {change.path}: {error.strerror or error}", do="see that it can be written, then undo again"
         ) from error

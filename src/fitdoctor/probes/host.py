@@ -46,6 +46,11 @@ _SLOW_READ_S = 0.001
 _BF16 = re.compile(r"\b(amx_bf16|avx512_bf16|bf16)\b")
 
 
+def settings() -> dict[str, str]:
+    """Return the environment variables that change how fast a training runs, as far as they are set."""
+    return {name: "(set)" if name in _PRIVATE else os.environ[name] for name in SETTINGS if name in os.environ}
+
+
 def environment(root: Path = Path("/")) -> dict[str, Any]:
     """Describe the machine, the process's share of it and the settings; what cannot be known is left out."""
     found: dict[str, Any] = {
@@ -54,9 +59,7 @@ def environment(root: Path = Path("/")) -> dict[str, Any]:
         "os": platform.system(),
         "kernel": platform.release(),
         "machine": platform.machine(),
-        "settings": {
-            name: "(set)" if name in _PRIVATE else os.environ[name] for name in SETTINGS if name in os.environ
-        },
+        "settings": settings(),
     }
     optional: dict[str, Callable[[], Any]] = {
         "cpu": lambda: _cpu_model(root),

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 ROUNDING = 1e-3
 """Losses that differ by no more than this share are the same but for rounding: another order of additions, XLA."""
+SCATTERED = 1e-2
+"""Losses of a training that came to the same every time, and differ by more than this now: it draws by chance now."""
 ALIKE = 3.0
 """Means that differ by no more than so many standard errors are those of runs that differ by chance."""
 
@@ -26,7 +28,8 @@ class Learning:
     @property
     def lost(self) -> bool:
         """Whether the training came to a number before, and comes to none after: nobody consents to that."""
-        return bool(self.before) and all(map(math.isfinite, self.before)) and not all(map(math.isfinite, self.after))
+        before, after = (list(map(math.isfinite, each)) for each in (self.before, self.after))
+        return any(before) and not all(after) and (all(before) or not any(after))
 
 
 Losses = Mapping[tuple[int, float], float]
@@ -39,9 +42,17 @@ def common(runs: Sequence[Losses]) -> tuple[int, float] | None:
     return max(places, default=None)
 
 
-def compare(before: Sequence[Losses], after: Sequence[Losses]) -> Learning:
-    """Compare what each run had come to at the last place that they have in common."""
+def compare(before: Sequence[Losses], after: Sequence[Losses], *, incomparable: str = "") -> Learning:
+    """Compare what each run had come to at the last place that they have in common.
+
+    `incomparable` says why that says nothing; that there is no loss any more is seen wherever the runs stopped.
+    """
     every = [*before, *after]
+    ends = Learning("different", "a loss is not a number", *(_last(runs) for runs in (before, after)))
+    if ends.lost:
+        return ends
+    if incomparable:
+        return Learning("not compared", incomparable)
     if not all(every):
         return Learning("not compared", "a run did not tell its loss: only fit keeps it")
     place = common(every)
@@ -55,12 +66,32 @@ def compare(before: Sequence[Losses], after: Sequence[Losses]) -> Learning:
     return Learning(*_judged(one, other), tuple(one), tuple(other))
 
 
+def _last(runs: Sequence[Losses]) -> tuple[float, ...]:
+    return tuple(run[max(run)] for run in runs if run)
+
+
+def passes(run: Losses, times: int) -> Losses:
+    """Return the losses of a run as epochs that are so many times as long would have told them."""
+    if times == 1:
+        return run
+    ends = {epoch: loss for (epoch, step), loss in run.items() if step == math.inf}
+    found: dict[tuple[int, float], float] = {}
+    for epoch in range(max(ends, default=-1) // times + 1):
+        parts = range(epoch * times, (epoch + 1) * times)
+        if all(part in ends for part in parts):
+            found[epoch, math.inf] = statistics.fmean(ends[part] for part in parts)
+    return found
+
+
 def _judged(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
     if len({*one, *other}) == 1:
         return "identical", f"all runs came to a loss of {one[0]:.6g}, bit for bit"
     here, there = statistics.fmean(one), statistics.fmean(other)
     apart = abs(here - there) / max(abs(here), abs(there), 1e-12)
     told = f"{here:.6g} before, {there:.6g} after"
+    if len(one) > 1 and _apart(one) <= ROUNDING and _apart(other) > SCATTERED:
+        each = f"{min(other):.6g} to {max(other):.6g}"
+        return "different", f"all runs before come to a loss of {here:.6g}, those after to another every time: {each}"
     if apart <= ROUNDING:
         return "within rounding", f"losses differ by {apart:.1g} of their size ({told})"
     spread = [_variance(values) for values in (one, other)]
@@ -68,6 +99,10 @@ def _judged(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
     if error > 0 and abs(here - there) <= ALIKE * error:
         return "alike", f"losses differ by chance from run to run, and no more between the versions ({told})"
     return "different", f"losses are others: {told}"
+
+
+def _apart(values: Sequence[float]) -> float:
+    return (max(values) - min(values)) / max(*map(abs, values), 1e-12)
 
 
 def _variance(values: Sequence[float]) -> float:

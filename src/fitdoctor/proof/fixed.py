@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from fitdoctor.capture.cap import DEFAULT_STEPS
 from fitdoctor.capture.launch import Options
@@ -15,28 +15,50 @@ from fitdoctor.facts.step_model import StepModel
 from fitdoctor.fixes.plan import Plan
 from fitdoctor.model import Capture, Finding, Interval, Proof
 from fitdoctor.proof import runs
-from fitdoctor.proof.prove import prove
+from fitdoctor.proof.prove import failed, prove
 
 
 def prove_plan(
     plan: Plan, capture: Capture, *, steps: int | None, seconds: float, tell: Callable[[str], None]
 ) -> Proof:
-    """Prove what a plan would write, without writing it."""
-    options = options_of(capture, steps)
-    before = functools.partial(runs.once, options)
-    after = functools.partial(runs.once, replace(options, overlay={each.path: each.after for each in plan.files}))
+    """Prove what a plan would write, without writing it; what makes the training fail is refuted, and no error."""
+    options, patience = options_of(capture, steps), runs.Patience()
+    edited = replace(options, overlay={each.path: each.after for each in plan.files})
+    seen: list[runs.Run] = []
+
+    def before(**how: Any) -> runs.Run:
+        seen.append(runs.once(options, patience=patience, **how))
+        return seen[-1]
+
+    def after(**how: Any) -> runs.Run:
+        try:
+            return runs.once(edited, patience=patience, **how)
+        except runs.CannotTime as error:
+            raise _Fails(error) from error
+
     findings = [item.finding for item in plan.ready]
     may_change = any(item.fix.safety != "same" for item in plan.ready)
     names = tuple(dict.fromkeys(each.rule for each in findings))
-    found = prove(
-        before,
-        after,
-        seconds=seconds,
-        may_change=may_change,
-        watched=options.steps if steps is None else None,
-        tell=lambda text: tell(f"{text} ({_told(names)})"),
-    )
+    try:
+        found = prove(
+            before,
+            after,
+            seconds=seconds,
+            may_change=may_change,
+            watched=options.steps if steps is None else None,
+            tell=lambda text: tell(f"{text} ({_told(names)})"),
+        )
+    except _Fails as fails:
+        found = failed(seen[1:] or seen, fails.why)
     return replace(found, rules=names, predicted=predicted(capture, findings))
+
+
+class _Fails(Exception):  # noqa: N818 - what became of a run
+    """A run of the edited script cannot be timed."""
+
+    def __init__(self, why: runs.CannotTime) -> None:
+        super().__init__(why.problem)
+        self.why = why
 
 
 def _told(names: Sequence[str]) -> str:

@@ -39,6 +39,8 @@ class Outcome:
 
     tried: tuple[Tried, ...]
     kept: Tried | None
+    untried: tuple[int, ...] = ()
+    """Fixes that were to be proved by themselves when the time was up."""
 
     def alone(self, place: int) -> Tried | None:
         """Return the proof of one fix by itself, where there is one."""
@@ -53,26 +55,33 @@ def decide(
     one_by_one: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """Prove these fixes and return which of them to keep."""
+    """Prove these fixes, those that matter most first, and return which of them to keep."""
     deadline = clock() + seconds
     every = frozenset(places)
     tried: list[Tried] = []
+    untried: list[int] = []
 
     def attempt(chosen: Places, share: float) -> Tried:
         tried.append(Tried(chosen, prove(chosen, max(0.0, deadline - clock()) * share)))
         return tried[-1]
 
     def concluded(kept: Tried | None) -> Outcome:
-        return Outcome(tuple(tried), kept if kept is not None and kept.proved else None)
+        return Outcome(tuple(tried), kept if kept is not None and kept.proved else None, tuple(untried))
 
     together = attempt(every, TOGETHER if len(every) > 1 else 1.0)
     if len(every) == 1 or (together.proved and not one_by_one):
         return concluded(together)
-    alone = [attempt(frozenset({place}), 1 / (len(places) + 1 - number)) for number, place in enumerate(places)]
-    good = [each for each in alone if each.proved]
+    good: list[Tried] = []
+    for number, place in enumerate(places):
+        # A proof takes a few runs at least: all of them would take many times as long as was given.
+        if number and clock() >= deadline:
+            untried = [*places[number:]]
+            break
+        alone = attempt(frozenset({place}), 1 / (len(places) + 1 - number))
+        good += [alone] if alone.proved else []
     helping = frozenset(place for each in good for place in each.places)
-    if not good or (together.proved and helping == every):
-        # None is worth it by itself: all of them together may be.
+    if not good or (together.proved and (untried or helping == every)):
+        # None is worth it by itself: all of them together may be.  Nor is one dropped that was not tried.
         return concluded(together)
     best = max(good, key=lambda each: each.proof.speedup.mid)
     if len(good) == 1 or helping == every:

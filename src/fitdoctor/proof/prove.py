@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from fitdoctor.model import Proof
+from fitdoctor.model import Interval, Proof
 from fitdoctor.proof import equivalence, schedule, statistics
-from fitdoctor.proof.runs import Run
+from fitdoctor.proof.runs import CannotTime, Run
 from fitdoctor.proof.schedule import AFTER, BEFORE
 from fitdoctor.proof.verdict import judge
 
@@ -26,6 +29,9 @@ LEAST_S, MOST_S = 2.0, 8.0
 """So long every run is watched, if it may be, so that a moment's noise is not all there is; the slower version at most
 so long.
 """
+WITHIN = 0.7
+"""The share of the steps that came into a run's time which all others come to, so that losses can be compared."""
+FEWEST_STEPS = 4
 OF_TRAINING = 0.7
 """The share of a training after which a run is stopped at the latest."""
 
@@ -41,6 +47,7 @@ def prove(
     may_change: bool = False,
     incomparable: str = "",
     watched: int | None = None,
+    refute: bool = False,
     tell: Callable[[str], None] = lambda text: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Proof:
@@ -50,15 +57,17 @@ def prove(
     by themselves, where it may be more.
     """
     begun = clock()
-    versions = {BEFORE: before, AFTER: after}
+    versions: dict[str, Once] = {BEFORE: before, AFTER: after}
     warm: list[Run] = []
     for name, version in versions.items():
         tell(f"warming up: {name}")
         warm.append(version())
     learnt = [run.learning for run in warm]
     if not incomparable and all(learnt) and equivalence.common(learnt) is None:
-        # One of them makes several steps at a time.
-        versions = {name: functools.partial(version, aligned=True) for name, version in versions.items()}
+        # Time ended them, anywhere; or one of them makes several steps at a time.
+        cut = [run.cut for run in warm if run.cut]
+        how: dict[str, Any] = {"steps": max(FEWEST_STEPS, int(WITHIN * min(cut)))} if cut else {"aligned": True}
+        versions = {name: functools.partial(version, **how) for name, version in versions.items()}
     if watched is not None and (steps := long_enough(warm, watched)) > watched:
         versions = {name: functools.partial(version, steps=steps) for name, version in versions.items()}
     runs: dict[str, list[Run]] = {BEFORE: [], AFTER: []}
@@ -94,7 +103,7 @@ def _least(seconds: float, each: float) -> int:
     return min(FEWEST_PAIRS, max(3, int(seconds / each) - 1))
 
 
-def _times(runs: list[Run]) -> list[float]:
+def _times(runs: Sequence[Run]) -> list[float]:
     return [run.training_s for run in runs]
 
 
@@ -104,13 +113,56 @@ def _known(runs: dict[str, list[Run]]) -> bool:
     return statistics.half_width(found) <= max(TIGHT, OF_EFFECT * abs(found.mid - 1))
 
 
+def failed(before: Sequence[Run], why: CannotTime) -> Proof:
+    """Return what is known of a change with which the training cannot be run, or not for long enough."""
+    never = Interval.exact(math.inf)
+    return Proof(
+        schedule=(),
+        before_s=statistics.middle(_times(before)),
+        after_s=never,
+        before_ms=statistics.middle([run.step_s for run in before]).scale(1e3),
+        after_ms=never,
+        speedup=Interval.exact(0.0),
+        learning="not compared",
+        losses=((), ()),
+        verdict="INCONCLUSIVE" if why.trained else "REFUTED",
+        runs_s=(tuple(_times(before)), ()),
+        because=f"with the change it cannot be timed: {why.problem.rstrip('.')}",
+    )
+
+
+def _learning(runs: Mapping[str, Sequence[Run]], incomparable: str) -> equivalence.Learning:
+    """Compare what both have learnt, of trainings that are as long; of epochs too, or what they come to together."""
+    here, there = (_length(runs[name]) for name in (BEFORE, AFTER))
+    times = [1, 1]
+    why = ""
+    if not incomparable and here is not None and there is not None:
+        one, other = here[0], there[0]
+        if math.prod(here) != math.prod(there):
+            why = f"the training has {math.prod(here):,} steps before, {math.prod(there):,} after"
+        elif max(one, other) % min(one, other):
+            incomparable = f"epochs are of {one:,} steps before, of {other:,} after"
+        else:
+            times = [max(one, other) // each for each in (one, other)]
+    learnt = [
+        [equivalence.passes(run.learning, each) for run in runs[name]]
+        for name, each in zip((BEFORE, AFTER), times, strict=True)
+    ]
+    found = equivalence.compare(*learnt, incomparable=incomparable)
+    return replace(found, kind="different", because=why) if why and not found.lost else found
+
+
+def _length(runs: Sequence[Run]) -> tuple[int, int] | None:
+    """Return steps per epoch and epochs, where all runs say the same."""
+    found = {run.length for run in runs}
+    return found.pop() if len(found) == 1 else None
+
+
 def _concluded(
     runs: dict[str, list[Run]], order: tuple[str, ...], may_change: bool, incomparable: str, wider: float
 ) -> Proof:
     found = statistics.speedup(_times(runs[BEFORE]), _times(runs[AFTER]), wider=wider)
-    learning = equivalence.compare(*([run.learning for run in runs[name]] for name in (BEFORE, AFTER)))
-    if incomparable:
-        learning = equivalence.Learning("not compared", incomparable)
+    learning = _learning(runs, incomparable)
     verdict, because = judge(found, statistics.half_width(found), learning, may_change=may_change)
     return Proof(
         schedule=order,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fitdoctor import units
 from fitdoctor.capture import store
 from fitdoctor.capture.launch import Ended, Options, Stop, launch
 from fitdoctor.errors import FitdoctorError, UsageError
@@ -19,6 +21,11 @@ from fitdoctor.model import Capture
 
 BEFORE_TRAINING = ("imports", "set-up")
 """Phases that belong to no training: the same in both versions, and as long as the training is short."""
+
+ENDED = (129, 130, 143)
+"""Exit codes of a script that somebody asked to end: its terminal was closed, Ctrl-C, politely."""
+LEAST_PATIENCE, PATIENCE = 300.0, 10.0
+"""Seconds that every run may take, and how many times as long as the others: who waits for itself does so for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,10 @@ class Run:
     """Losses by epoch and step; an epoch that was ended has come to the step infinity."""
     planned: int = 0
     """Steps of the whole training."""
+    length: tuple[int, int] | None = None
+    """Steps of an epoch and epochs, where the script says both and calls fit once."""
+    cut: int = 0
+    """After how many steady steps its time was over; 0 where it came as far as it was to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +60,85 @@ class Observed:
         return self.model.whole_s - before
 
     @property
+    def cut(self) -> int:
+        """After how many steady steps the time for watching was over; 0 where something else ended it."""
+        return self.training.steps if (self.capture.meta.get("cap") or {}).get("hit") == "budget" else 0
+
+    @property
+    def length(self) -> tuple[int, int] | None:
+        """Steps of an epoch and epochs, as the script says them; None where it does not, or calls fit again."""
+        info = self.training.info
+        if self.training.kind != "fit" or self.training.call_count != 1:
+            return None
+        epochs = int(info.get("epochs") or 0) - int(info.get("initial_epoch") or 0)
+        steps = int(info.get("steps_per_epoch") or 0)
+        return (steps, epochs) if steps > 0 and epochs > 0 else None
+
+    @property
     def learning(self) -> dict[tuple[int, float], float]:
         """Losses by epoch and step."""
         return learnt(self.capture.meta.get("learning"), self.training)
 
 
-def once(options: Options, *, aligned: bool = False, steps: int | None = None) -> Run:
+class CannotTime(UsageError):  # noqa: N818 - what was found
+    """A version of a training that cannot be timed, though nobody asked it to end."""
+
+    def __init__(self, problem: str, *, do: str, trained: bool) -> None:
+        super().__init__(problem, do=do)
+        self.trained = trained
+        """Whether it trains, only not for long enough."""
+
+
+class Patience:
+    """How long a run may take before it is ended: many times as long as any other has taken; the first, for ever."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._longest, self._begun = clock, math.inf, 0.0
+
+    @property
+    def limit(self) -> float:
+        """Seconds."""
+        return max(LEAST_PATIENCE, PATIENCE * self._longest)
+
+    def begin(self) -> None:
+        """Note that a run begins."""
+        self._begun = self._clock()
+
+    def over(self, come: Mapping[str, Any] | None = None) -> bool:
+        """Tell whether it has taken too long."""
+        return self._clock() - self._begun > self.limit
+
+    def end(self) -> None:
+        """Note that it came to its end."""
+        took = self._clock() - self._begun
+        self._longest = took if self._longest == math.inf else max(took, self._longest)
+
+
+def once(
+    options: Options, *, aligned: bool = False, steps: int | None = None, patience: Patience | None = None
+) -> Run:  # fmt: skip
     """Run a script once; raises where it does not train.
 
-    `aligned`: to a step at which every version can stop; `steps`: so many, whatever the options say.
+    `aligned`: to a step at which every version can stop; `steps`: so many, whatever the options say; `patience`: of
+    all runs that are compared.
     """
     options = replace(options, steps=steps or options.steps)
+    patience = patience or Patience()
     with tempfile.TemporaryDirectory(prefix="fitdoctor-") as folder:
-        ended = start(options, Path(folder), aligned=aligned)
+        patience.begin()
+        ended = start(options, Path(folder), aligned=aligned, stop=patience.over)
+        do = f"try it: python {options.target}"
         if not trained(ended):
-            why = ended.message or f"exit code {ended.returncode}"
-            raise UsageError(f"{options.target} could not be run: {why}", do=f"try it: python {options.target}")
+            if patience.over():
+                late = f"{options.target} had not come to its end after {units.duration(patience.limit)}"
+                raise CannotTime(late, do=do, trained=False)
+            why = f"{options.target} could not be run: {ended.message or f'exit code {ended.returncode}'}"
+            raise UsageError(why, do=do) if ended.returncode in ENDED else CannotTime(why, do=do, trained=False)
+        patience.end()
         seen = observed(options, Path(folder))
-    return Run(seen.training_s, seen.model.step.mid, seen.learning, int(seen.model.planned_steps))
+    return Run(
+        seen.training_s, seen.model.step.mid, seen.learning, int(seen.model.planned_steps), seen.length, seen.cut
+    )
 
 
 def start(options: Options, folder: Path, *, aligned: bool = False, stop: Stop | None = None) -> Ended:
@@ -94,7 +166,8 @@ def observed(options: Options, folder: Path) -> Observed:
     try:
         return Observed(capture, facts.get(Training), facts.get(StepModel))
     except FitdoctorError as error:
-        raise UsageError(f"{options.target}: {error}", do="let it train longer, or give it more --steps") from error
+        do = "let it train longer, or give it more --steps"
+        raise CannotTime(f"{options.target}: {error.problem}", do=do, trained=True) from error
 
 
 def learnt(last: Mapping[str, Any] | None, training: Training) -> dict[tuple[int, float], float]:

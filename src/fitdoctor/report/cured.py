@@ -41,6 +41,9 @@ def verdict(outcome: Outcome, console: Console) -> None:
     page = Page(console)
     console.print(_table(outcome, page))
     console.print()
+    if outcome.untried:
+        count = "1 fix was" if len(outcome.untried) == 1 else f"{len(outcome.untried)} fixes were"
+        page.paragraph(f"{count} not tried alone, since the time was up: a larger --budget does.")
     if outcome.kept is None:
         page.paragraph(("Nothing was kept: ", "bold"), f"{outcome.tried[0].proof.because}.")
         return
@@ -71,7 +74,7 @@ def _row(tried: Tried) -> list[str | tuple[str, str]]:
     return [
         " + ".join(told.rules),
         _times(told.predicted) if told.predicted is not None else "",
-        _times(told.speedup),
+        _times(told.speedup) if told.schedule else "",
         (told.verdict, _STYLES.get(told.verdict, "yellow")),
         told.learning,
     ]
@@ -91,6 +94,7 @@ def dumps(plan: Plan, outcome: Outcome | None) -> str:
         "schema": "fitdoctor.cure/1",
         "script": plan.script,
         "kept": list(kept.proof.rules) if kept is not None else [],
+        "untried": [item.rule for item in plan.items if outcome is not None and item.place in outcome.untried],
         "proofs": [json.loads(proof.dumps(each.proof)) for each in tried],
         "diffs": [{"rule": item.rule, "diff": item.fix.diff} for item in plan.ready] if kept is not None else [],
         "left": [{"rule": item.rule, "why": item.why} for item in plan.items if item.state != "ready"],

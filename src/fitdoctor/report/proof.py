@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
 from fitdoctor import units
-from fitdoctor.model import Proof
+from fitdoctor.model import Interval, Proof
 
 
 def text(proof: Proof) -> str:
     """Return a proof in a few lines."""
     count = len(proof.schedule) // 2
+    if not count:
+        return f"{proof.verdict}: {proof.because}."
     predicted = [f"  predicted     {units.times_exact(proof.predicted)} as fast"] if proof.predicted is not None else []
     return "\n".join(
         [
@@ -36,13 +39,23 @@ def data(proof: Proof) -> dict[str, Any]:
     """Return a proof as `fitdoctor.report/1` has it."""
     return {
         "rules": list(proof.rules),
-        "before_ms": asdict(proof.before_ms),
-        "after_ms": asdict(proof.after_ms),
-        "speedup": asdict(proof.speedup),
-        "predicted": asdict(proof.predicted) if proof.predicted is not None else None,
-        "equivalence": {"kind": proof.learning, "losses": [list(each) for each in proof.losses]},
+        "before_ms": _ends(proof.before_ms),
+        "after_ms": _ends(proof.after_ms),
+        "speedup": _ends(proof.speedup),
+        "predicted": _ends(proof.predicted) if proof.predicted is not None else None,
+        "equivalence": {"kind": proof.learning, "losses": [[*map(_finite, each)] for each in proof.losses]},
         "verdict": proof.verdict,
     }
+
+
+def _ends(interval: Interval) -> dict[str, float | None]:
+    """Return an interval as JSON can hold it."""
+    return {name: _finite(value) for name, value in asdict(interval).items()}
+
+
+def _finite(value: float) -> float | None:
+    """Return a number, or nothing: JSON knows neither infinity nor what is no number."""
+    return value if math.isfinite(value) else None
 
 
 def dumps(proof: Proof) -> str:
@@ -51,8 +64,8 @@ def dumps(proof: Proof) -> str:
         "schema": "fitdoctor.proof/1",
         "because": proof.because,
         "schedule": list(proof.schedule),
-        "before_s": asdict(proof.before_s),
-        "after_s": asdict(proof.after_s),
+        "before_s": _ends(proof.before_s),
+        "after_s": _ends(proof.after_s),
         "runs_s": dict(zip(("before", "after"), map(list, proof.runs_s), strict=True)),
     }
     return json.dumps({**more, **data(proof)}, indent=2) + "\n"

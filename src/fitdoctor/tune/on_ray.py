@@ -94,7 +94,9 @@ class Cluster:
             raise UsageError("the Ray cluster has no node with a CPU", do="see `ray status`")
         for node in self._nodes:
             self._free.put(node)
-        self._board = self._ray.remote(Board).options(num_cpus=0).remote()
+        # Its worker may die as any other: it comes back then, and all that is lost is what was told last.
+        lasting = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
+        self._board = self._ray.remote(Board).options(**lasting).remote()
         self._work = self._ray.remote(work)
 
     def _connect(self, address: str | None) -> None:
@@ -172,9 +174,9 @@ class Cluster:
             while not self._ray.wait([task], timeout=POLL_SECONDS)[0]:
                 news = self._ray.get(self._board.news.remote(job.name))
                 unwanted = [look(chunk, step_s) for chunk, step_s in news]
-                if not ended and (self._cancelled.is_set() or any(unwanted)):
+                ended = ended or self._cancelled.is_set() or any(unwanted)
+                if ended:  # again and again: a board that came back has forgotten it
                     self._board.end.remote(job.name)
-                    ended = True
         except KeyboardInterrupt:
             # Not left to Ray: it would end the worker, and not what the worker has started.
             self._board.end.remote(job.name)

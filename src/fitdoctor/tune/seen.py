@@ -59,7 +59,8 @@ class Seen:
     def run_of(self, own: Seen) -> Run:
         """Return it as a proof takes it: times are for as many samples as the script's own training and step have."""
         step = self.step_s.mid * (own.batch / self.batch if own.batch and self.batch else 1.0)
-        return Run(self.training_of(own), step, {(epoch, at): loss for epoch, at, loss in self.learning})
+        learning = {(epoch, at): loss for epoch, at, loss in self.learning}
+        return Run(self.training_of(own), step, learning, cut=int(self.about.get("cut") or 0))
 
     def data(self) -> dict[str, Any]:
         """Return it as JSON can hold it, without losses."""
@@ -89,6 +90,7 @@ def look(observed: Observed) -> Seen:
         "batch_callbacks": _batch_callbacks(observed),
         "steps_per_epoch": training.steps_per_epoch,
         "cores": environment.get("cores"),
+        "cut": observed.cut,
         "files": [each.path for each in observed.capture.sources],
         "pinned": pinned.why({each.path: each.text for each in observed.capture.sources}),
         **(observed.capture.meta.get("turned") or {}),

@@ -198,8 +198,9 @@ class _Work:
             clock=self._clock,
         )
 
-    def _once(self, settings: Settings, own: Seen, *, aligned: bool = False) -> Run:
-        result = self._run(settings, uuid.uuid4().hex[:8], never, aligned=aligned, together=True)
+    def _once(self, settings: Settings, own: Seen, *, aligned: bool = False, steps: int | None = None) -> Run:
+        name = uuid.uuid4().hex[:8]
+        result = self._run(settings, name, never, aligned=aligned, steps=steps, together=True)
         if result.interrupted:
             raise KeyboardInterrupt
         if result.seen is None:
@@ -207,9 +208,17 @@ class _Work:
         return result.seen.run_of(own)
 
     def _run(
-        self, settings: Settings, name: str, look: Look, *, aligned: bool = False, together: bool = False
+        self,
+        settings: Settings,
+        name: str,
+        look: Look,
+        *,
+        aligned: bool = False,
+        steps: int | None = None,
+        together: bool = False,
     ) -> Result:
-        job = Job(f"{self._name}-{name}", self._options, settings, aligned, self._patience)
+        options = replace(self._options, steps=steps or self._options.steps)
+        job = Job(f"{self._name}-{name}", options, settings, aligned, self._patience)
         return self._executor.run(job, look, together=together)
 
 
