@@ -72,7 +72,7 @@ def listed(edit: Listed, syntax: Syntax, at: int, item: str) -> list[Splice]:
     import libcst as cst
 
     call = syntax.call(at)
-    found = given(call, edit.argument, ())
+    found = given(call, edit.argument, edit.order)
     if found is None:
         _refuse_spread(call, edit.argument)
         return _appended(syntax, call, [f"{edit.argument}=[{item}]"])
