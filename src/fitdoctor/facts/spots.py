@@ -414,6 +414,19 @@ def statement_of(file: SourceFile, node: ast.AST) -> ast.stmt | None:
     return around if isinstance(around, ast.Expr) else None
 
 
+def takes(source: SourceTree, call: FoundCall, *names: str) -> bool:
+    """Tell whether a call may be given these names: not where a class of the user's own has another constructor."""
+    made = [file.classes[method(call)] for file in source.files if method(call) in file.classes]
+    constructors = [
+        each for node in made for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+    ]
+    return all(
+        each.args.kwarg is not None
+        or set(names) <= {one.arg for one in ast.walk(each.args) if isinstance(one, ast.arg)}
+        for each in constructors
+    )
+
+
 def loop_of(file: SourceFile, statement: ast.stmt) -> ast.For | ast.While | None:
     """Return the loop that a statement stands right in."""
     around = file.parents.get(statement)
