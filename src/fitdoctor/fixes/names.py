@@ -133,4 +133,7 @@ def _bound(tree: ast.Module) -> set[str]:
 
 
 def _canonical(name: str) -> str:
-    return name.replace("tensorflow.keras", "keras", 1) if name.startswith("tensorflow.keras") else name
+    for prefix in ("tensorflow.keras", "tf_keras"):
+        if name == prefix or name.startswith(f"{prefix}."):
+            return f"keras{name[len(prefix) :]}"
+    return name
