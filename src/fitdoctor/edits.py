@@ -93,11 +93,12 @@ class Unwrap:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Add an item to the list that a call is given by name."""
+    """Add an item to the list that a call is given."""
 
     call: Spot
     argument: str
     item: str
+    order: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:

@@ -312,7 +312,7 @@ class SourceTree:
         for call in self.calls_of("compile"):
             method = isinstance(call.node.func, ast.Attribute)
             said = call.node.args or call.keyword("optimizer") is not None or call.keyword("loss") is not None
-            if method and said and call.name not in ("re.compile", "torch.compile"):
+            if method and said and call.name not in ("re.compile", "regex.compile", "torch.compile"):
                 yield call
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import PurePath
 from typing import TypeVar
 
 from fitdoctor.edits import Arguments, Edit, Rename, Spot
 from fitdoctor.facts.mapped import method
+from fitdoctor.facts.provable.functions import library
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.model import Site
 
@@ -83,7 +85,12 @@ def calls_at(source: SourceTree | None, site: Site | None, *methods: str) -> lis
     if source is None or site is None:
         return []
     found = (call for file in source.files if file.path == site.path for call in file.calls())
-    return [call for call in found if call.site.line == site.line and method(call) in methods]
+    return [call for call in found if call.site.line == site.line and method(call) in methods and not _of_python(call)]
+
+
+def _of_python(call: FoundCall) -> bool:
+    """Tell Python's own `map`, `zip`, `enumerate`, ... from those of datasets."""
+    return isinstance(call.node.func, ast.Name) and call.name in ("enumerate", "filter", "map", "range", "zip")
 
 
 def call_at(source: SourceTree | None, site: Site | None, *methods: str) -> FoundCall | None:
@@ -97,16 +104,43 @@ def fit_at(source: SourceTree | None, site: Site | None) -> FoundCall | None:
 
 
 def the_compile(source: SourceTree | None) -> FoundCall | None:
-    """Return the one call of a model's `compile`."""
-    return the_only(source.compile_calls()) if source is not None else None
+    """Return the one call of a model's `compile`; none where a model of the script takes other arguments there."""
+    call = the_only(source.compile_calls()) if source is not None else None
+    if source is None or call is None or _is_super(call):
+        return call
+    own = [each for file in source.files for each in file.nodes(ast.FunctionDef) if _is_method(file, each, "compile")]
+    handed_on = not call.node.args and all(each.args.kwarg is not None for each in own)
+    return call if handed_on or not own else None
+
+
+def _is_super(call: FoundCall) -> bool:
+    receiver = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+    return isinstance(receiver, ast.Call) and call.file.resolve(receiver.func) == "super"
+
+
+def _is_method(file: SourceFile, function: ast.FunctionDef, name: str) -> bool:
+    return function.name == name and isinstance(file.parents.get(function), ast.ClassDef)
 
 
 def end_of_pipeline(source: SourceTree | None, site: Site | None) -> FoundCall | None:
     """Return the last call of the chain that makes a dataset in the line of a site; options are no part of it."""
-    found = [call for call in calls_at(source, site, *DATASETS) if method(call) != "with_options"]
+    found = [
+        call for call in calls_at(source, site, *DATASETS) if method(call) != "with_options" and _one_dataset(call)
+    ]
     inner = {id(call.node.func.value) for call in found if isinstance(call.node.func, ast.Attribute)}
     inner |= {id(node) for call in found for each in _given(call.node) for node in ast.walk(each)}
     return the_only(call for call in found if id(call.node) not in inner)
+
+
+def _one_dataset(call: FoundCall) -> bool:
+    """Tell whether a call that is named so may return a dataset, and no more than one."""
+    statement = call.file.parents.get(call.node)
+    unpacked = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Tuple, ast.List))
+    subset = call.keyword("subset")
+    both = isinstance(subset, ast.Constant) and subset.value == "both"
+    known = library(call.file, call.node.func)
+    made = not known or known.startswith("tensorflow.data.") or "_dataset_from_" in known
+    return made and not unpacked and not both and not (isinstance(call.node.func, ast.Name) and not known)
 
 
 def _given(node: ast.Call) -> list[ast.expr]:
@@ -189,20 +223,60 @@ _UPDATES = frozenset(
     }
 )  # fmt: skip
 """What a step may call for its effect alone: it is part of the graph."""
+_TRACED = frozenset(
+    {
+        "contextlib", "einops", "functools", "itertools", "keras", "keras_cv", "keras_hub", "keras_nlp", "math",
+        "operator", "tensorflow", "tensorflow_addons", "tensorflow_probability", "typing",
+    }
+)  # fmt: skip
+"""Libraries that a step may call: they make part of the graph, or the same number each time."""
 
 
-def compiles_alike(file: SourceFile, function: ast.FunctionDef) -> bool:
+def compiles_alike(source: SourceTree, file: SourceFile, function: ast.FunctionDef) -> bool:
     """Tell whether a function surely does the same when it is traced once: it computes, and does nothing besides."""
+    own = frozenset(PurePath(each.path).stem for each in source.files)
+    for place, body in reached(source, file, function):
+        if not _only_computes(place, body, own) or _frozen(place, body):
+            return False
+    if _in_loop(file, function):
+        return False
+    return not any(_varies(call) or _new_objects(call, function) for call in _calls_of(file, function.name))
+
+
+def _only_computes(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef, own: frozenset[str]) -> bool:
     for node in ast.walk(function):
         if isinstance(node, (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Try, ast.While)):
             return False
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and any(_kept(each) for each in _targets(node)):
             return False
-        if isinstance(node, ast.Call) and _acts(file, node):
+        if isinstance(node, ast.Call) and _acts(file, node, own):
             return False
-    if _in_loop(file, function) or _frozen(file, function):
-        return False
-    return not any(_varies(call) for call in _calls_of(file, function.name))
+    return True
+
+
+def reached(
+    source: SourceTree, file: SourceFile, node: ast.AST
+) -> list[tuple[SourceFile, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Return the functions of the user's own that a node names, or is one of, and those that they name.
+
+    What is called without a name that leads there may be a model or a layer: its `call` is among them.
+    """
+    defined: list[tuple[SourceFile, ast.FunctionDef | ast.AsyncFunctionDef]] = []
+    for each in source.files:
+        defined += [(each, function) for function in each.nodes(ast.FunctionDef)]
+        defined += [(each, function) for function in each.nodes(ast.AsyncFunctionDef)]
+    found = [pair for pair in defined if pair[1] is node]
+    queue: list[ast.AST] = [node]
+    names = {"call", "__call__"}
+    while queue:
+        here = queue.pop()
+        said = {part.id for part in ast.walk(here) if isinstance(part, ast.Name)}
+        said |= {part.attr for part in ast.walk(here) if isinstance(part, ast.Attribute)}
+        names |= {file.aliases[name].rpartition(".")[2] for name in said if name in file.aliases} | said
+        new = [pair for pair in defined if pair[1].name in names and pair not in found]
+        found += new
+        queue += [function for _, function in new]
+    return found
 
 
 def _targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> list[ast.expr]:
@@ -214,22 +288,39 @@ def _kept(target: ast.expr) -> bool:
     return any(isinstance(each, (ast.Attribute, ast.Subscript)) for each in ast.walk(target))
 
 
-def _acts(file: SourceFile, call: ast.Call) -> bool:
-    """Tell whether a call does something that a trace does not repeat, or may do."""
+def _acts(file: SourceFile, call: ast.Call, own: frozenset[str]) -> bool:
+    """Tell whether a call does something that a trace does not repeat, or may do; `own` are the user's own modules."""
     name = file.resolve(call.func)
     last = name.rpartition(".")[2]
-    library = name.split(".")[0] in ("numpy", "random", "time", "os", "sys", "json", "logging", "wandb", "mlflow")
     for_its_effect = isinstance(file.parents.get(call), ast.Expr) and last not in _UPDATES
-    return name in _OUTSIDE or library or for_its_effect or (isinstance(call.func, ast.Attribute) and last in _READS)
+    if for_its_effect or name in _OUTSIDE or (isinstance(call.func, ast.Attribute) and last in _READS):
+        return True
+    words = name.split(".")
+    return _is_imported(file, call.func) and words[0] not in _TRACED and not own & set(words)
 
 
-def _frozen(file: SourceFile, function: ast.FunctionDef) -> bool:
+def _is_imported(file: SourceFile, node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in file.aliases
+
+
+def _given_out(file: SourceFile, name: ast.Name) -> bool:
+    """Tell whether a function that is called again and again binds a name for others."""
+    scope = file.scope(name)
+    told = (node for node in ast.walk(scope) if isinstance(node, (ast.Global, ast.Nonlocal)))
+    return any(name.id in each.names for each in told) and file.repeats(name)
+
+
+def _frozen(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Tell whether it looks at something that is assigned anew elsewhere: a trace would keep what it was."""
     inside = set(ast.walk(function))
     outside = [node for node in ast.walk(file.tree) if node not in inside]
     stored = [node for node in outside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     names = [node.id for node in stored]
-    again = {node.id for node in stored if names.count(node.id) > 1 or _in_loop(file, node)} | {
+    again = {
+        node.id for node in stored if names.count(node.id) > 1 or _in_loop(file, node) or _given_out(file, node)
+    } | {
         name.id
         for node in outside
         if isinstance(node, (ast.For, ast.AugAssign))
@@ -241,7 +332,7 @@ def _frozen(file: SourceFile, function: ast.FunctionDef) -> bool:
         for node in outside
         if isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Store)
-        and getattr(file.scope(node), "name", "") != "__init__"
+        and getattr(file.scope(node), "name", "") not in ("__init__", "build")
     }
     own = {node.arg for node in inside if isinstance(node, ast.arg)}
     own |= {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -274,6 +365,39 @@ def _varies(call: FoundCall) -> bool:
     )
 
 
+_OF_MODELS = frozenset({"losses", "trainable_variables", "trainable_weights", "variables", "weights", *_UPDATES})
+
+
+def _new_objects(call: FoundCall, function: ast.FunctionDef) -> bool:
+    """Tell whether a call hands over a model or an optimizer that is made anew: a trace makes no variables twice."""
+    file = call.file
+    parameters = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    models = {
+        node.func.id for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    models |= {
+        node.value.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in _OF_MODELS
+    }
+    shift = parameters[:1] == ["self"] and isinstance(call.node.func, ast.Attribute)
+    given = dict(zip(parameters[shift:], call.node.args, strict=False))
+    given |= {each.arg: each.value for each in call.node.keywords if each.arg is not None}
+    return any(name in models and _made_again(file, value) for name, value in given.items())
+
+
+def _made_again(file: SourceFile, value: ast.expr) -> bool:
+    if not isinstance(value, ast.Name):
+        return not isinstance(value, ast.Attribute)
+    scope = file.scope(value)
+    if isinstance(scope, _FUNCTIONS) and value.id in {
+        each.arg for each in ast.walk(scope.args) if isinstance(each, ast.arg)
+    }:
+        return any(file.repeats(each.node) for each in _calls_of(file, scope.name))
+    bound = [node for node in file.nodes(ast.Name) if node.id == value.id and isinstance(node.ctx, ast.Store)]
+    return any(file.repeats(node) for node in bound)
+
+
 def _counts(loop: ast.For) -> bool:
     made = loop.iter.func if isinstance(loop.iter, ast.Call) else None
     return isinstance(made, ast.Name) and made.id in ("range", "enumerate")
@@ -288,6 +412,19 @@ def statement_of(file: SourceFile, node: ast.AST) -> ast.stmt | None:
     """Return the statement that is nothing but this expression."""
     around = file.parents.get(node)
     return around if isinstance(around, ast.Expr) else None
+
+
+def takes(source: SourceTree, call: FoundCall, *names: str) -> bool:
+    """Tell whether a call may be given these names: not where a class of the user's own has another constructor."""
+    made = [file.classes[method(call)] for file in source.files if method(call) in file.classes]
+    constructors = [
+        each for node in made for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+    ]
+    return all(
+        each.args.kwarg is not None
+        or set(names) <= {one.arg for one in ast.walk(each.args) if isinstance(one, ast.arg)}
+        for each in constructors
+    )
 
 
 def loop_of(file: SourceFile, statement: ast.stmt) -> ast.For | ast.While | None:

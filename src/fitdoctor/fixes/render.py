@@ -41,7 +41,7 @@ def edited(documents: Mapping[str, Document], edits: Sequence[Edit]) -> dict[str
 def one(document: Document, edit: Edit) -> Document:
     """Carry out one edit."""
     code = _code(edit)
-    line = _line(document, edit)
+    line = _line(document, _start(edit, document))
     needed: list[str] = []
     written: list[str] = []
     for each in code:
@@ -52,7 +52,7 @@ def one(document: Document, edit: Edit) -> Document:
     if not splices:
         return document
     if needed:
-        syntax, before = Syntax(document), None if isinstance(edit, Insert) else min(each.start for each in splices)
+        syntax, before = Syntax(document), min(each.start for each in splices)
         added = [each for new in dict.fromkeys(needed) for each in statements.imported(syntax, new, before)]
         splices = [*added, *splices]
     return document.spliced(splices)
@@ -85,7 +85,7 @@ def _splices(edit: Edit, syntax: Syntax, document: Document, written: list[str])
         return statements.hoisted(syntax, at)
     if isinstance(edit, Earlier):
         return statements.earlier(syntax, at, document.offset(edit.before))
-    return statements.inserted(syntax, written[0])
+    return statements.inserted(syntax, written[0], edit.code)
 
 
 def _code(edit: Edit) -> list[str]:
@@ -110,11 +110,14 @@ def _spot(edit: Edit) -> Spot:
     raise TypeError(edit)
 
 
-def _line(document: Document, edit: Edit) -> int | None:
-    """Return the line that an edit is made in, as the document stands now; None: among the imports."""
+def _start(edit: Edit, document: Document) -> int:
+    """Return where an edit is made, as the document stands now."""
     if isinstance(edit, Insert):
-        return None
-    at = document.offset(_spot(edit))
+        return statements.below_imports(Syntax(document), edit.code)
+    return document.offset(_spot(edit))
+
+
+def _line(document: Document, at: int) -> int:
     return document.text[:at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
 
 

@@ -72,7 +72,7 @@ def listed(edit: Listed, syntax: Syntax, at: int, item: str) -> list[Splice]:
     import libcst as cst
 
     call = syntax.call(at)
-    found = given(call, edit.argument, ())
+    found = given(call, edit.argument, edit.order)
     if found is None:
         _refuse_spread(call, edit.argument)
         return _appended(syntax, call, [f"{edit.argument}=[{item}]"])
@@ -163,34 +163,51 @@ def _added(
 
 
 def _in_place_of_all(syntax: Syntax, call: cst.Call, new: Sequence[tuple[str, str]]) -> Splice:
-    first, last = call.args[0], call.args[-1]
-    return Splice(
-        syntax.span(first).start, _value(syntax, last)[1], ", ".join(f"{name}={code}" for name, code in new).encode()
-    )
+    start, end = syntax.span(call.args[0]).start, _value(syntax, call.args[-1])[1]
+    if b"#" in syntax.document.text[start:end]:
+        raise CannotEdit("a comment stands beside the argument")
+    return Splice(start, end, ", ".join(f"{name}={code}" for name, code in new).encode())
 
 
 def _without(syntax: Syntax, call: cst.Call, argument: cst.Arg, dropped: Sequence[cst.Arg]) -> Splice:
     """Take an argument away, with its line where it has one of its own."""
-    import libcst as cst
-
     document, text = syntax.document, syntax.document.text
     place = call.args.index(argument)
     following = [each for each in call.args[place + 1 :] if each.keyword is None and each not in dropped]
     if argument.keyword is None and following:
         raise CannotEdit("other arguments come after it by position")
     start, end = syntax.span(argument).start, syntax.whole(argument.value).end
-    after = syntax.span(argument.comma).end if isinstance(argument.comma, cst.Comma) else end
+    after = _behind(syntax, argument)
     first_line, rest = document.line_start(start), document.line_end(after)
     if b"#" in text[after:rest] and _ONLY_A_COMMENT.match(text[after:rest]):
         raise CannotEdit("a comment stands beside the argument")
-    if not text[first_line:start].strip() and not text[after:rest].strip() and place > 0:
+    if _has_own_lines(syntax, argument):
         return Splice(first_line, document.next_line(after), b"")
-    if any(each not in dropped for each in call.args[:place]):
-        start = syntax.whole(call.args[place - 1].value).end
-    elif place + 1 < len(call.args):
-        end = syntax.span(call.args[place + 1]).start
+    before, behind = call.args[:place], call.args[place + 1 :]
+    lost_comma = bool(before) and before[-1] in dropped and _has_own_lines(syntax, before[-1])
+    if any(each not in dropped for each in before) and not lost_comma:
+        start = syntax.whole(before[-1].value).end
+    elif behind and not (behind[0] in dropped and _has_own_lines(syntax, behind[0])):
+        end = syntax.span(behind[0]).start
     else:
         end = after
     if b"#" in text[start:end]:
         raise CannotEdit("a comment stands beside the argument")
     return Splice(start, end, b"")
+
+
+def _behind(syntax: Syntax, argument: cst.Arg) -> int:
+    """Return where an argument ends, with its comma."""
+    import libcst as cst
+
+    return (
+        syntax.span(argument.comma).end if isinstance(argument.comma, cst.Comma) else syntax.whole(argument.value).end
+    )
+
+
+def _has_own_lines(syntax: Syntax, argument: cst.Arg) -> bool:
+    """Tell whether nothing else stands in the lines of an argument."""
+    document, text = syntax.document, syntax.document.text
+    start, after = syntax.span(argument).start, _behind(syntax, argument)
+    before = text[document.line_start(start) : start]
+    return not before.strip() and not text[after : document.line_end(after)].strip()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fitdoctor.fixes.document import CannotEdit, Splice
@@ -77,19 +79,25 @@ def hoisted(syntax: Syntax, at: int) -> list[Splice]:
     return [Splice(start, start, line), _gone(syntax, statement)]
 
 
-def inserted(syntax: Syntax, code: str) -> list[Splice]:
-    """Add a statement after the imports, apart from them by an empty line."""
+def inserted(syntax: Syntax, code: str, name: str) -> list[Splice]:
+    """Add a statement after the imports, apart from them by an empty line; `name` is what it needs, in full."""
     document = syntax.document
     if any(line.strip() == code.encode() for line in document.text.splitlines()):
         return []
-    last = _last_import(syntax, None)
+    last = _head(syntax, name)
     if last is None:
         place = _first_statement(syntax)
         return [Splice(place, place, code.encode() + document.newline)]
     return [_below(syntax, last, document.newline + code.encode())]
 
 
-def imported(syntax: Syntax, code: str, before: int | None) -> list[Splice]:
+def below_imports(syntax: Syntax, name: str) -> int:
+    """Return where a statement that needs a library would be added."""
+    last = _head(syntax, name)
+    return syntax.document.next_line(syntax.span(last).end) if last is not None else _first_statement(syntax)
+
+
+def imported(syntax: Syntax, code: str, before: int) -> list[Splice]:
     """Add an import to those that come before a place."""
     document = syntax.document
     last = _last_import(syntax, before)
@@ -107,34 +115,87 @@ def _below(syntax: Syntax, node: cst.CSTNode, text: bytes) -> Splice:
     return Splice(place, place, text + document.newline if ended else document.newline + text)
 
 
-def _last_import(syntax: Syntax, before: int | None) -> cst.CSTNode | None:
-    """Return the last import above the first function or class, or the docstring."""
-    import libcst as cst
+def _head(syntax: Syntax, name: str) -> cst.CSTNode | None:
+    """Return the last of the lines that import a library, before anything is done with it.
 
+    Imports often stand further down too: in a script exported from a notebook above each cell's own work.
+    """
+    library = re.compile(rf"\b(?:tensorflow|{name.partition('.')[0]})\b".encode())
     last: cst.CSTNode | None = None
-    for number, node in enumerate(syntax.module.body):
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)) or (before is not None and syntax.span(node).end > before):
+    first_run: cst.CSTNode | None = None
+    environment: cst.CSTNode | None = None
+    bound = ended = False
+    for number, node in enumerate(_top(syntax)):
+        imports = _imports(node) or _imports_in_branches(node)
+        if imports or _sets_environment(syntax, node) or (number == 0 and _docstring(node)):
+            last = node
+            first_run = first_run if ended else node
+            environment = environment if imports else node
+            bound = bound or (imports and bool(library.search(syntax.text(node))))
+        elif bound:
             break
-        if isinstance(node, cst.SimpleStatementLine) and (_imports(node) or (number == 0 and _docstring(node))):
+        else:
+            ended = True
+    return last if bound else (environment or first_run)
+
+
+def _last_import(syntax: Syntax, before: int) -> cst.CSTNode | None:
+    """Return the last import above the first function or class, or the docstring, or what a library is told first."""
+    last: cst.CSTNode | None = None
+    for number, node in enumerate(_top(syntax)):
+        if syntax.span(node).end > before:
+            break
+        if _imports(node) or _sets_environment(syntax, node) or (number == 0 and _docstring(node)):
             last = node
     return last
 
 
+def _top(syntax: Syntax) -> Iterator[cst.CSTNode]:
+    """Yield the statements above the first function or class."""
+    import libcst as cst
+
+    return itertools.takewhile(lambda node: not isinstance(node, (cst.FunctionDef, cst.ClassDef)), syntax.module.body)
+
+
 def _first_statement(syntax: Syntax) -> int:
     """Return the line of the first statement, after a `#!` and comments at the top."""
-    body = syntax.module.body
-    return syntax.document.line_start(syntax.span(body[0]).start) if body else len(syntax.document.text)
+    import libcst as cst
+
+    if not syntax.module.body:
+        return len(syntax.document.text)
+    first: cst.CSTNode = syntax.module.body[0]
+    if isinstance(first, (cst.FunctionDef, cst.ClassDef)) and first.decorators:
+        first = first.decorators[0]
+    return syntax.document.line_start(syntax.span(first).start)
 
 
 def _imports(node: cst.CSTNode) -> bool:
     import libcst as cst
 
-    return isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], (cst.Import, cst.ImportFrom))
+    return isinstance(node, cst.SimpleStatementLine) and any(
+        isinstance(each, (cst.Import, cst.ImportFrom)) for each in node.body
+    )
 
 
-def _docstring(node: cst.SimpleStatementLine) -> bool:
+def _imports_in_branches(node: cst.CSTNode) -> bool:
+    """Tell `try: import keras`, or the same with `if`, where nothing else is done."""
     import libcst as cst
 
-    return isinstance(node.body[0], cst.Expr) and isinstance(
-        node.body[0].value, (cst.SimpleString, cst.ConcatenatedString)
+    return isinstance(node, (cst.Try, cst.If)) and all(_imports(each) for each in node.body.body)
+
+
+def _sets_environment(syntax: Syntax, node: cst.CSTNode) -> bool:
+    """Tell `os.environ["KERAS_BACKEND"] = "jax"`, which has to come before Keras is imported."""
+    import libcst as cst
+
+    return isinstance(node, (cst.SimpleStatementLine, cst.If)) and b"environ" in syntax.text(node)
+
+
+def _docstring(node: cst.CSTNode) -> bool:
+    import libcst as cst
+
+    return (
+        isinstance(node, cst.SimpleStatementLine)
+        and isinstance(node.body[0], cst.Expr)
+        and isinstance(node.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
     )

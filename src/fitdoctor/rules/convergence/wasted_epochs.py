@@ -115,5 +115,6 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
     stop = f"EarlyStopping(patience={cost.evidence.get('patience', LEAST_PATIENCE)}, restore_best_weights=True)"
     call = spots.fit_at(source, cost.site)
-    edits = (Listed(spots.spot(call), "callbacks", f"keras.callbacks.{stop}"),) if call is not None else ()
+    item = f"keras.callbacks.{stop}"
+    edits = (Listed(spots.spot(call), "callbacks", item, order=spots.FIT),) if call is not None else ()
     return Fix(f"add {stop} to the callbacks", "may change", edits=edits)

@@ -98,6 +98,6 @@ def _tried(trials: Trials) -> tuple[Interval, Trial]:
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
     code = f'keras.config.set_dtype_policy("{cost.evidence.get("policy", POLICIES[0])}")'
-    call = spots.the_compile(source)
+    call = spots.the_only(source.compile_calls()) if source is not None else None
     edits = (Insert(call.file.path, code),) if call is not None else ()
     return Fix(f"{code} before the model is built", "may change", edits=edits)

@@ -116,6 +116,6 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
         and (function := spots.function_around(call.file, call.node)) is not None
     ]  # fmt: skip
     found = spots.the_only(runs)
-    sure = found is not None and spots.compiles_alike(*found)
+    sure = source is not None and found is not None and spots.compiles_alike(source, *found)
     edits = (Decorate(spots.start(*found), "@tensorflow.function"),) if found is not None and sure else ()
     return Fix("call strategy.run from a function decorated with @tf.function", "same", edits=edits)

@@ -148,7 +148,12 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     if len(steps) != 1:
         return Fix(title, "same", edits=tuple(switched) if not tapes else ())
     ((step, tape),) = steps.items()
-    if not spots.compiles_alike(tape.file, step):
+    # A function that makes many steps would be traced with all of them, or with data that comes once.
+    many = any(
+        isinstance(each, (ast.For, ast.While)) and step in tape.file.inside(each)
+        for each in tape.file.inside(tape.node)
+    )
+    if source is None or many or not spots.compiles_alike(source, tape.file, step):
         return Fix(title, "same")
     return Fix(title, "same", edits=(*switched, Decorate(spots.start(tape.file, step), "@tensorflow.function")))
 

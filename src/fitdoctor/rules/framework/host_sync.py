@@ -222,11 +222,23 @@ def _later(source: SourceTree, site: Site | None) -> list[Edit]:
         if use is kept:
             continue
         reader = _reader(file, use)
-        if reader is None or reader.node in always:
+        if reader is None or reader.node in always or _empties(reader):
             return []
         if reader.name != "len":
             edits.append(Wrap(spots.spot(reader), "given", "[float(each) for each in {}]", order=("given",)))
     return edits
+
+
+def _empties(reader: FoundCall) -> bool:
+    """Tell whether a function of the file changes the list it is given, or one of a library may."""
+    function = reader.file.functions.get(reader.name.rpartition(".")[2])
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)] if function is not None else []
+    for node in ast.walk(function) if function is not None else ():
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.value, ast.Name):
+            changes = isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load)
+            if changes and node.value.id in names and node.value.id != "self":
+                return True
+    return reader.name.rpartition(".")[2] in ("shuffle", "heapify")
 
 
 def _begins_empty(file: SourceFile, name: str) -> bool:

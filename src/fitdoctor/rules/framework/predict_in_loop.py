@@ -176,7 +176,7 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
     instead = str(cost.evidence["alternative"])
     call = spots.call_at(source, cost.site, "predict") if instead == "predict_on_batch" else None
-    if call is None:
+    if call is None or any(each.arg is None for each in call.node.keywords):
         return Fix(_TITLES[instead], "same")
     place = spots.spot(call)
     # It takes one batch, and has nothing to say about it.

@@ -168,16 +168,16 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     if cost.evidence.get("compile"):
         calls = [call for call in (source.compile_calls() if source is not None else ()) if _loop(call.file, call.node)]
         title = "call compile() once, before the loop: the optimizer then keeps what it has learnt"
-        return Fix(title, "may change", edits=_hoisted(spots.the_only(calls)))
+        return Fix(title, "may change", edits=_hoisted(source, spots.the_only(calls)))
     made = [call for call in (source.calls(*_MAKERS) if source is not None else ()) if _loop(call.file, call.node)]
     title = f"make {cost.evidence.get('function', 'the function')} once, before the loop"
-    return Fix(title, "same", edits=_hoisted(spots.the_only(made)))
+    return Fix(title, "same", edits=_hoisted(source, spots.the_only(made)))
 
 
-def _hoisted(call: FoundCall | None) -> tuple[Hoist, ...]:
+def _hoisted(source: SourceTree | None, call: FoundCall | None) -> tuple[Hoist, ...]:
     """Move the statement of a call before its loop, where nothing in it depends on the loop."""
     statement = call.file.parents.get(call.node) if call is not None else None
-    if call is None or not isinstance(statement, (ast.Expr, ast.Assign)):
+    if source is None or call is None or not isinstance(statement, (ast.Expr, ast.Assign)):
         return ()
     loop = spots.loop_of(call.file, statement)
     if loop is None:
@@ -186,6 +186,47 @@ def _hoisted(call: FoundCall | None) -> tuple[Hoist, ...]:
     own = {name.id for name in ast.walk(statement) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
     again = any([name.id for name in bound].count(each) > 1 for each in own)
     used = {name.id for name in ast.walk(statement) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
-    if again or used & spots.stored(loop):
+    if again or used & spots.stored(loop) or _varied(source, call.file, loop, statement):
         return ()
     return (Hoist(spots.start(call.file, statement)),)
+
+
+def _varied(source: SourceTree, file: SourceFile, loop: ast.For | ast.While, statement: ast.Expr | ast.Assign) -> bool:
+    """Tell whether a turn of a loop may change what a statement works with, be it in a function that it names.
+
+    What is traced once keeps the model that it saw; layers that are frozen or freed count from the next `compile` on.
+    """
+    stored = spots.stored(loop)
+    set_here = [node for node in ast.walk(loop) if isinstance(node, (ast.Attribute, ast.Subscript))]
+    set_here = [node for node in set_here if not isinstance(node.ctx, ast.Load)]
+    attributes = {node.attr for node in set_here if isinstance(node, ast.Attribute)}
+    own = [(file, statement), *spots.reached(source, file, statement)]
+    for _, body in own:
+        parts = list(ast.walk(body))
+        bound = {node.arg for node in parts if isinstance(node, ast.arg)}
+        bound |= {node.id for node in parts if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        free = {node.id for node in parts if isinstance(node, ast.Name)} - bound
+        looked_at = {node.attr for node in parts if isinstance(node, ast.Attribute)}
+        if free & (stored | {_root(node) for node in set_here} - {"self"}) or looked_at & attributes:
+            return True
+    drawn = any(_draws(file, node) for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return drawn or "trainable" in attributes or _said_before(file, loop, statement)
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _draws(file: SourceFile, call: ast.Call) -> bool:
+    """Tell a call that gives something else each time: `next(rates)`, `rates.pop()`, a random number."""
+    words = file.resolve(call.func).split(".")
+    return words[-1] in ("next", "pop", "popleft", "choice", "uniform", "randint") or "random" in words
+
+
+def _said_before(file: SourceFile, loop: ast.For | ast.While, statement: ast.stmt) -> bool:
+    """Tell whether what comes before a statement in its loop has to do with the same objects."""
+    names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)} - set(file.aliases)
+    before = loop.body[: loop.body.index(statement)]
+    return any(isinstance(node, ast.Name) and node.id in names for each in before for node in ast.walk(each))

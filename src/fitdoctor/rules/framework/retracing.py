@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from fitdoctor.edits import Wrap
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import spots
-from fitdoctor.facts.source_tree import SourceFile, SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.model import Cost, Fix, Gap, Site
@@ -159,13 +159,23 @@ def _as_tensor(cost: Cost, source: SourceTree | None) -> tuple[Wrap, ...]:
     function = call.file.functions.get(name) if call is not None else None
     if call is None or function is None or not _traced_by_value(call.file, function):
         return ()
-    order = tuple(each.arg for each in function.args.args)
+    order = _order(call, function)
     numbers = [str(cost.evidence.get(each)) for each in ("was", "now")]
     uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == argument]
     plain = argument in order and all(map(_fraction, numbers))
     if not plain or not all(_computes(call.file, node) for node in uses):
         return ()
     return (Wrap(spots.spot(call), argument, "tensorflow.constant({})", order=order),)
+
+
+def _order(call: FoundCall, function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
+    """Return the parameters that a call may give by position; a method is given its object without saying so."""
+    names = tuple(each.arg for each in (*function.args.posonlyargs, *function.args.args))
+    called = call.node.func
+    if names[:1] not in (("self",), ("cls",)) or not isinstance(called, ast.Attribute):
+        return names
+    by_class = isinstance(called.value, ast.Name) and called.value.id in call.file.classes
+    return names if by_class and names[0] == "self" else names[1:]
 
 
 def _fraction(text: str) -> bool:

@@ -161,7 +161,9 @@ def _edits(call: FoundCall | None, times: int) -> tuple[Edit, ...]:
         return ()
     chain = call.file.chain(data)
     ours = bool(chain) and chain[0].name.startswith("tensorflow.data.")
-    counted = any(call.keyword(each) is not None for each in ("steps_per_epoch", "initial_epoch", "validation_freq"))
+    counting = ("steps_per_epoch", "initial_epoch", "validation_freq")
+    counted = any(call.argument(spots.FIT.index(each), each) is not None for each in counting)
+    counted = counted or any(each.arg is None for each in call.node.keywords)
     if not ours or counted:
         return ()
     place = spots.spot(call)

@@ -192,6 +192,8 @@ def _only_looks(file: SourceFile, hook: ast.FunctionDef) -> bool:
             return False
         if isinstance(node, ast.Call) and not _looks(file, node.func):
             return False
+        if isinstance(node, ast.AugAssign) and _own(node.target):
+            return False  # it counts, and may act on every so manyth
         if isinstance(node, (ast.Global, ast.Nonlocal, ast.Delete, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)):
             return False
     return True

@@ -128,7 +128,8 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     if name is None:
         idle = "LambdaCallback(on_train_batch_end=lambda batch, logs: None)"
         call = spots.fit_at(source, cost.site)
-        edits = (Listed(spots.spot(call), "callbacks", f"keras.callbacks.{idle}"),) if call is not None else ()
+        item = f"keras.callbacks.{idle}"
+        edits = (Listed(spots.spot(call), "callbacks", item, order=spots.FIT),) if call is not None else ()
         return Fix(f"pass a callback that does nothing: {idle}", "same", edits=edits)
     return Fix(
         f"let {name} work in on_epoch_end, or set async_safe = True on it if it does not touch the model", "same"

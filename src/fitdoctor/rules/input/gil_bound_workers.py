@@ -198,4 +198,5 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     found = [call for call in source.calls() if call.keyword("workers") is not None] if source is not None else []
     call = spots.the_only(found)
     give = (("workers", str(count)), ("use_multiprocessing", "True"))
-    return Fix(title, "may change", edits=(Arguments(spots.spot(call), give),) if call is not None else ())
+    sure = source is not None and call is not None and spots.takes(source, call, "use_multiprocessing")
+    return Fix(title, "may change", edits=(Arguments(spots.spot(call), give),) if sure and call is not None else ())

@@ -226,4 +226,5 @@ def _made(source: SourceTree) -> FoundCall | None:
     if base is not None and not any(each.arg is None for each in base.keywords):
         return FoundCall(file, base, ".__init__")
     # Workers pass through a constructor that hands everything on, and through the one of the base class.
-    return spots.the_only(source.calls(node.name)) if base is not None or not own else None
+    made = spots.the_only(source.calls(node.name)) if base is not None or not own else None
+    return made if made is not None and spots.takes(source, made, "workers", "use_multiprocessing") else None

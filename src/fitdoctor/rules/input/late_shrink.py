@@ -130,8 +130,31 @@ def _earlier(file: SourceFile) -> Iterator[Earlier]:
         shrunk = next((place for place, line in enumerate(lines) if line is not None and line[1] == "shrink"), None)
         if worked is None or shrunk is None or worked > shrunk:
             continue
-        if len({line[0] if line is not None else None for line in lines[worked : shrunk + 1]}) == 1:
+        same = len({line[0] if line is not None else None for line in lines[worked : shrunk + 1]}) == 1
+        if same and (_keeps_type(file, function.body[shrunk]) or _is_float(file, function, worked, shrunk)):
             yield Earlier(spots.start(file, function.body[shrunk]), spots.start(file, function.body[worked]))
+
+
+def _keeps_type(file: SourceFile, statement: ast.stmt) -> bool:
+    return not any(
+        file.resolve(node.func).rpartition(".")[2] in ("resize", "resize_with_pad")
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call)
+    )
+
+
+def _is_float(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef, worked: int, shrunk: int) -> bool:
+    """Tell whether a picture is made of fractions before all that, and nothing in it makes them anew.
+
+    A resize makes fractions of whole numbers, but leaves them as large: what comes after it would take them for others.
+    """
+    casts = [
+        place
+        for place, statement in enumerate(function.body[:shrunk])
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and file.resolve(node.func).rpartition(".")[2] in ("cast", "convert_image_dtype")
+    ]
+    return bool(casts) and max(casts) < worked
 
 
 def _step(file: SourceFile, statement: ast.stmt) -> tuple[str, str] | None:

@@ -147,7 +147,8 @@ def _bucketed(cost: Cost, source: SourceTree | None) -> Iterator[Edit]:
     """Let the call that pads put sequences of like length together; its other arguments mean the same there."""
     bounds = cost.evidence.get("bounds")
     call = spots.call_at(source, cost.site, "padded_batch")
-    if not bounds or call is None or not call.node.args:
+    # What may come fourth is not the same there.
+    if not bounds or call is None or not 1 <= len(call.node.args) <= 3:
         return
     length = "lambda sequence, *_: tensorflow.shape(sequence)[0]"
     yield Wrap(spots.spot(call), "batch_size", f"{length}, {bounds}, [{{}}] * {len(bounds) + 1}", order=("batch_size",))

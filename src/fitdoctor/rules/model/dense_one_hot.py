@@ -38,7 +38,7 @@ from fitdoctor import units
 from fitdoctor.edits import Arguments, Edit, Unwrap
 from fitdoctor.errors import MissingEvidence
 from fitdoctor.facts import spots
-from fitdoctor.facts.source_tree import FoundCall, SourceTree
+from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.facts.step_model import StepModel, stays
 from fitdoctor.facts.training import Training
 from fitdoctor.facts.trials import Trials
@@ -134,13 +134,29 @@ def _sparse(source: SourceTree) -> Iterator[Edit]:
     plain = isinstance(loss, ast.Constant) and loss.value == "categorical_crossentropy"
     if not plain or not _take_both(metrics) or compiled.keyword("weighted_metrics") is not None:
         return
-    if any(each.arg in (None, "validation_data", "class_weight") for each in fit.node.keywords):
+    others = ("validation_data", "class_weight")
+    if any(each.arg is None for each in fit.node.keywords) or any(
+        fit.argument(spots.FIT.index(each), each) is not None for each in others
+    ):
+        return
+    if _is_list(made.file, made.argument(0, "x")):
         return
     if any(source.calls_of("evaluate", "train_on_batch", "test_on_batch")):
         return
     if _only_for(fit.argument(1, "y"), made):
         yield Unwrap(spots.spot(made), "x", order=("x",))
         yield Arguments(spots.spot(compiled), (("loss", '"sparse_categorical_crossentropy"'),), order=spots.COMPILE)
+
+
+def _is_list(file: SourceFile, given: ast.expr | None) -> bool:
+    """Tell whether the class numbers are a plain list, which `fit` does not take."""
+    if isinstance(given, ast.Name):
+        before = [each for each in file.assigned.get(given.id, ()) if each.line < given.lineno]
+        last = max(before, key=lambda each: each.line).value if before else None
+        return last is not None and last is not given and _is_list(file, last)
+    if isinstance(given, ast.Call):
+        return file.resolve(given.func).rpartition(".")[2] in ("list", "tolist", "sorted", "map")
+    return given is None or isinstance(given, (ast.List, ast.ListComp, ast.Tuple, ast.GeneratorExp))
 
 
 def _take_both(metrics: ast.expr | None) -> bool:
