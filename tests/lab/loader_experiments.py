@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from fitdoctor.lab import bench, loading
-from fitdoctor.lab.experiments import cast_arrays, hot_lines, kept_workers, worker_processes, workers
+from fitdoctor.lab.experiments import cast_arrays, hot_lines, kept_workers, rehearsed, worker_processes, workers
 from fitdoctor.lab.job import AS_IS, Job
 from fitdoctor.lab.snapshot import Snapshot
 from fitdoctor.probes.calls import ActiveCall
@@ -66,8 +66,8 @@ elif KIND == "loader":
     chosen = (hot_lines, kept_workers)
 elif KIND == "generator":
     arguments = ((endless(),), {"epochs": 3, "steps_per_epoch": 10})
-    info.update(adapter="generator")
-    chosen = (hot_lines,)
+    info.update(adapter="generator", steps_per_epoch=10)
+    chosen = (hot_lines, worker_processes, rehearsed)
 else:
     arguments = ((Rows(workers=2),), {"epochs": 3})
     info.update(adapter="PyDataset", workers=2, multiprocessing=False)
@@ -81,6 +81,7 @@ call.info.update(info)
 call.steady = 10
 recorder.account.totals[15] = 10_000_000
 recorder.account.totals[2] = 9_000_000
+recorder.account.totals[0] = 9_000_000 if KIND == "generator" else 0
 
 # About whether they run and what they leave behind, not about how exactly they measure.
 bench.MOST_PAIRS = bench.FEWEST_PAIRS

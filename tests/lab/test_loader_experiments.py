@@ -53,8 +53,12 @@ def test_a_loader_with_processes(doctor: Doctor) -> None:
 
 
 @pytest.mark.framework
-def test_a_generator(doctor: Doctor) -> None:
-    seen = lab(doctor, "jax", "generator")
+@pytest.mark.parametrize("backend", ["jax", "tensorflow"])
+def test_a_generator(doctor: Doctor, backend: str) -> None:
+    seen = lab(doctor, backend, "generator")
+    assert set(seen["trials"]) >= {"hot lines", "processes=2"}, seen["gaps"]
+    assert seen["trials"]["processes=2"]["line"] == line_of("def endless")
+    assert not [what for what, _ in seen["gaps"] if "worker processes" in what or "changed data" in what], seen["gaps"]
     loop = seen["trials"]["hot lines"]["loops"][0]
     assert loop["line"] == line_of("# the loop", 1), "not the loop that hands out batches"
     assert loop["arrays"] is True

@@ -7,8 +7,11 @@ meanwhile.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +20,10 @@ from fitdoctor.errors import CannotRun
 BUSY = "generator already executing"
 PATIENCE_SECONDS = 30.0
 _LOOK_SECONDS = 0.002
+_HELD = "the generator is still making a batch for the training that was watched"
+_REMEDY = "make it a keras.utils.PyDataset"
+_turns: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
+"""Held by whom the lab lets draw from a generator."""
 
 
 def shared(data: Any) -> Any:
@@ -27,10 +34,23 @@ def shared(data: Any) -> Any:
 def _drawn(generator: Iterator[Any]) -> Iterator[Any]:
     while True:
         try:
-            element = draw(generator)
+            with _turns.setdefault(generator, threading.RLock()):
+                element = draw(generator)
         except StopIteration:
             return
         yield element
+
+
+@contextlib.contextmanager
+def still(generator: Any, patience: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Keep all of the lab out of a generator, once whoever is inside of it has left: a fork copies it as it is."""
+    until = time.monotonic() + patience
+    with _turns.setdefault(generator, threading.RLock()):
+        while generator.gi_running:
+            if time.monotonic() > until:
+                raise CannotRun(_HELD, do=_REMEDY)
+            time.sleep(_LOOK_SECONDS)
+        yield
 
 
 def draw(
@@ -48,8 +68,5 @@ def draw(
             if str(error) != BUSY:
                 raise
             if clock() > until:
-                raise CannotRun(
-                    "the generator is still making a batch for the training that was watched",
-                    do="give a function that makes generators, or a keras.utils.PyDataset",
-                ) from None
+                raise CannotRun(_HELD, do=_REMEDY) from None
             rest(_LOOK_SECONDS)

@@ -9,11 +9,13 @@ process makes them, and a run with the same seed draws them again.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 import multiprocessing
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -47,11 +49,19 @@ def _make(epoch: int, index: int) -> Any:
 class Crew:
     """Worker processes that make the batches of one dataset, started when first asked."""
 
-    def __init__(self, data: Any, count: int, limit: float = LIMIT_SECONDS) -> None:
+    def __init__(
+        self,
+        data: Any,
+        count: int,
+        limit: float = LIMIT_SECONDS,
+        still: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        """`still`: while the processes are forked; they have what is under way as it is then."""
         if "fork" not in multiprocessing.get_all_start_methods():
             raise CannotRun("this system cannot fork, and other workers would run the script again", do=_REMEDY)
         self._data = data
         self._count = count
+        self._still = still
         self._base = base_seed()
         self._lock = threading.Lock()
         self._ending = threading.Lock()
@@ -89,7 +99,8 @@ class Crew:
                 self._pool = concurrent.futures.ProcessPoolExecutor(
                     self._count, multiprocessing.get_context("fork"), _begin, (self._data, self._base)
                 )
-                future = self._pool.submit(_make, epoch, index)
+                with self._still():
+                    future = self._pool.submit(_make, epoch, index)
                 self._children = [each for each in multiprocessing.active_children() if each not in before]
                 return future
             return self._pool.submit(_make, epoch, index)
@@ -159,12 +170,18 @@ def _class() -> Any:
     return InProcesses
 
 
-def in_processes(data: Any, count: int, *, limit: float = LIMIT_SECONDS) -> tuple[Any, Crew]:
+def in_processes(
+    data: Any,
+    count: int,
+    *,
+    limit: float = LIMIT_SECONDS,
+    still: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+) -> tuple[Any, Crew]:
     """Return the dataset with so many kept worker processes, and the crew that must be stopped when it is done with."""
     import keras
 
     if type(data).on_epoch_begin is not keras.utils.PyDataset.on_epoch_begin:
         raise CannotRun("the dataset changes itself when an epoch begins: worker processes do not see it", do=_REMEDY)
-    crew = Crew(data, count, limit)
+    crew = Crew(data, count, limit, still)
     # One thread more than processes: a process that is done finds its next task waiting.
     return _class()(data, crew, count + 1, int(data.max_queue_size)), crew

@@ -20,7 +20,7 @@ MOSTLY = 0.6
 
 def worth(seen: Seen) -> float:
     """Weigh trainings that wait for their data, or begin many epochs."""
-    if seen.info.get("adapter") not in ADAPTERS:
+    if seen.info.get("adapter") not in (*ADAPTERS, "generator"):
         return 0.0
     return 9.0 if seen.shares["fetch"] > FELT or seen.shares["between epochs"] > FELT else 0.0
 

@@ -4,7 +4,8 @@
 
 A `PyDataset` (or `Sequence`) with one worker makes a batch only when the step asks for it, in the training thread on
 JAX and torch; so does a torch `DataLoader` without `num_workers`.  While it reads, the model waits; while the model
-computes, nobody reads.  Several workers read ahead.
+computes, nobody reads.  Several workers read ahead.  A plain generator of batches (`fit(batches(), ...)`) is one worker
+for ever: nobody but its own code knows what comes next, so that Keras can give it no others.
 
 ## How it is established
 
@@ -12,6 +13,7 @@ The step was measured to wait for input, and the lab pulled batches from the use
 worker threads (a `DataLoader`: with 2, 4 and 8 processes, once they had started), in turns with the dataset as it is.
 Where making a batch computes more than it waits (CPU time of its thread against the clock), a `PyDataset` was tried
 with worker processes too, each seeded on its own: what is faster is proposed, threads where they are about as fast.
+A generator was tried in processes that were forked with a copy of it each, and the training was run on their batches.
 The gain of the step follows from the step model: batches that come beside the step, at the rate that was measured, and
 no faster than the cores allow that both share.
 
@@ -21,6 +23,7 @@ no faster than the cores allow that both share.
 (disks, stores) and what releases the GIL; Python that computes needs `use_multiprocessing=True`, and then its random
 numbers must be seeded per epoch and batch: Keras 3.15 gives its processes no seed, and all draw the same.
 `DataLoader`: give it `num_workers=N` and `persistent_workers=True`, or its processes start anew in every epoch.
+A generator: write a `PyDataset` whose `__getitem__(i)` makes batch number i, with workers as above.
 Batches of one epoch come in the same order; a shuffled `DataLoader` orders later epochs otherwise, and random numbers
 drawn in `__getitem__` are drawn by others.
 
@@ -101,6 +104,8 @@ def measure(
     training: Training, pipeline: InputPipeline, loader: Loader | None, trials: Trials, model: StepModel
 ) -> Verdict:
     """Take the rate from the experiment and the gain of the step from the model."""
+    if pipeline.adapter == "generator" and loader is not None:
+        return _one_generator(training, loader, trials, model)
     if pipeline.adapter not in ("PyDataset", "DataLoader") or loader is None:
         return Absent(f"the input is {pipeline.adapter}, which has no workers")
     model.need("input")
@@ -141,6 +146,41 @@ def measure(
                 "processes": way.processes,
                 "computes": computes,
                 "ratios": {str(n): {"low": r.low, "mid": r.mid, "high": r.high} for n, (r, _) in found.items()},
+            },
+        )
+    ]
+
+
+def _one_generator(training: Training, loader: Loader, trials: Trials, model: StepModel) -> Verdict:
+    """Judge a plain generator of batches, which takes no workers: the lab forked processes with a copy of it each."""
+    model.need("input")
+    if model.share("input").high <= model.noise:
+        return Clear("the step does not wait for input")
+    tried = gil_bound_workers.tried(trials)
+    ways = _processes(training, loader, trials, model)
+    if not ways:
+        rates = ", ".join(f"{count}: {units.percent(ratio.mid)}" for count, (ratio, _) in tried.items())
+        return Clear(f"several processes do not bring batches faster than one generator (time per batch with {rates})")
+    saving, way = max(((model.with_change(each.change).saving(), each) for each in ways), key=lambda pair: pair[0].mid)
+    made = tried[way.count][1].detail
+    computes = loader.computes
+    return [
+        Cost(
+            saving=saving,
+            because=(
+                f"each step waits {units.duration(model.parts['input'].mid)} for a generator that makes one batch "
+                f"after the other; with {way.count} processes a batch took {units.percent_range(way.ratio)} of the time"
+                + (f" (making it computes {units.percent(computes)} of its time)" if computes is not None else "")
+            ),
+            site=Site(str(made["path"]), int(made["line"]), symbol=made.get("symbol")) if made.get("path") else None,
+            change=way.change,
+            evidence={
+                "workers": way.count,
+                "own": 1,
+                "generator": True,
+                "processes": True,
+                "computes": computes,
+                "ratios": {str(n): {"low": r.low, "mid": r.mid, "high": r.high} for n, (r, _) in tried.items()},
             },
         )
     ]
@@ -198,6 +238,9 @@ def _processes(training: Training, loader: Loader, trials: Trials, model: StepMo
 def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     """Name the edit."""
     count = str(cost.evidence.get("workers", 4))
+    if cost.evidence.get("generator"):
+        dataset = "make it a keras.utils.PyDataset that makes batch number i"
+        return Fix(f"{dataset}, and give workers={count}, use_multiprocessing=True to its constructor", "may change")
     if cost.evidence.get("loader"):
         title = f"give num_workers={count}, persistent_workers=True to the DataLoader"
         loader = spots.the_only(source.calls(*_LOADERS)) if source is not None else None
