@@ -100,6 +100,7 @@ def launch(options: Options, progress: Callable[[str], None], stop: Stop | None 
             "script": os.path.basename(target) if options.redact else target,
             "cwd": None if options.redact else os.getcwd(),
             "mode": "whole" if options.whole else "capped",
+            "experiments": options.lab and not options.whole,
             "exit": {"code": None, "signal": None, "reason": "running"},
             "environment": environment(),
             **({"overlay": sorted(options.overlay)} if options.overlay and not options.redact else {}),
