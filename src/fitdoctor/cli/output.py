@@ -37,7 +37,9 @@ def chosen_capture(path: str | None) -> Path:
 
 def talk(message: str) -> None:
     """Say something that is not the answer."""
-    print(f"fitdoctor: {message}", file=sys.stderr, flush=True)
+    from fitdoctor.cli.main import say
+
+    say(f"fitdoctor: {message}")
 
 
 def show(report: Report, source_of: Callable[[Site], list[str] | None] | None, stream: TextIO) -> None:
