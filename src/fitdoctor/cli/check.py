@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry it out."""
     from fitdoctor.checking.whole import check_files, scope
     from fitdoctor.cli import output
+    from fitdoctor.report.characters import harmless
 
     if args.diff and args.format != "text":
         raise UsageError(f"--diff shows a diff, found --format {args.format} beside it", do="drop one")
@@ -60,9 +61,10 @@ def run(args: argparse.Namespace) -> int:
     jobs = args.jobs or _cores()
     checked = check_files(asked, jobs=jobs)
     for warning in checked.warnings:
-        output.talk(f"warning: {warning}")
+        output.talk(f"warning: {harmless(warning)}")
     for problem in checked.unchecked:
-        output.talk(f"could not be checked: {problem}")
+        # A name may hold a line that means something to who reads along, such as GitHub.
+        output.talk(f"could not be checked: {harmless(str(problem))}")
     if args.diff:
         _show(checked, asked, args.output)
     else:
