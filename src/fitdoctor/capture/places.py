@@ -60,7 +60,7 @@ def new_capture_path(script_name: str, now: float) -> Path:
     stem = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{_safe(script_name)}"
     path = runs_folder() / f"{stem}{SUFFIX}"
     number = 2
-    while path.exists():
+    while os.path.exists(path):
         path = runs_folder() / f"{stem}-{number}{SUFFIX}"
         number += 1
     return path

@@ -66,7 +66,7 @@ def check_writable(path: str | None) -> None:
     if path is None or path == STDOUT or _special(Path(path)):
         return
     target = Path(path)
-    if target.is_dir():
+    if os.path.isdir(target):
         raise CannotWrite(f"expected a file name for the output, found the folder {target}", do="name a file in it")
     try:
         with tempfile.TemporaryFile(dir=target.absolute().parent):
@@ -118,7 +118,7 @@ def _encoded(pieces: Iterable[str]) -> Iterator[bytes]:
 
 
 def _special(path: Path) -> bool:
-    return path.exists() and not path.is_file() and not path.is_dir()
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _mode(target: Path) -> int:

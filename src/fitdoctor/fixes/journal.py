@@ -166,7 +166,7 @@ def read(path: Path) -> Journal:
 
 def open_ones() -> list[Journal]:
     """Return the journals that were not undone, newest first."""
-    if not folder().is_dir():
+    if not os.path.isdir(folder()):
         return []
     found = [each for each in folder().iterdir() if each.is_dir() and not each.name.startswith(".")]
     journals = [read(each) for each in found if not each.name.endswith(UNDONE)]
