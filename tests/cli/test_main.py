@@ -90,6 +90,9 @@ def test_without_a_command_it_shows_help_on_stderr(cli: Cli) -> None:
         (["--nonsense"], "see `fitdoctor --help`"),
         (["report", "--format", "poem"], "see `fitdoctor report --help`"),
         (["rules", "--verb"], "see `fitdoctor"),
+        (["cure"], "for example: fitdoctor cure train.py"),
+        (["prove", "--fix", "serial-map"], "for example: fitdoctor prove --fix RULE train.py"),
+        (["env", "--timeout", "nan"], "--timeout needs a number of seconds"),
     ],
 )
 def test_a_wrong_command_line_is_explained(words: list[str], hint: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,6 +138,8 @@ def _capture(args: argparse.Namespace, launcher: Any) -> tuple[Path | None, int]
         output.talk(ended.message)
     if ended.capture is not None:
         output.talk(f"the capture is {ended.capture}")
+    if ended.interrupted and (args.prove or args.apply or args.interactive):
+        raise KeyboardInterrupt  # who stops it wants nothing proved and nothing written
     code = running.exit_code(ended, whole=False)
     print()  # the script may have been stopped in the middle of a line
     return (ended.capture if ended.training_seen else None), code

@@ -116,6 +116,8 @@ def _prove_fixes(args: argparse.Namespace) -> int:
     from fitdoctor.report import proof as rendered
 
     cure.check_rules(args.fix)
+    if not args.rest:
+        raise UsageError("expected a script to prove a fix of", do="for example: fitdoctor prove --fix RULE train.py")
     capture = cure.diagnosed(args, command="prove")
     if capture is None:
         return EXIT_NO_TRAINING
