@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.json:
         output.write(rendered.dumps(found), args.json)
-    print(rendered.text(found), file=sys.stderr if args.json == output.STDOUT else sys.stdout)
+    output.lines(rendered.text(found), sys.stderr if args.json == output.STDOUT else sys.stdout)
     return EXIT_OK if found.verdict == "PROVED" else EXIT_NOT_PROVED
 
 
@@ -134,5 +134,5 @@ def _prove_fixes(args: argparse.Namespace) -> int:
     found = outcome.tried[0].proof
     if args.json:
         output.write(rendered.dumps(found), args.json)
-    print(rendered.text(found), file=sys.stderr if args.json == output.STDOUT else sys.stdout)
+    output.lines(rendered.text(found), sys.stderr if args.json == output.STDOUT else sys.stdout)
     return EXIT_OK if found.verdict == "PROVED" else EXIT_NOT_PROVED
