@@ -55,8 +55,8 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "saves anything, until their speed-up is known well enough; and compare what they had learnt by then. "
         "What follows AFTER.py is given to both. With --fix the other version is the script with a fix of the newest "
         "diagnosis of it (it is run first where there is none); no file is changed.",
-        epilog="exit code: 0 proved faster; 1 no effect, refuted or inconclusive; 2 a script cannot be used; 4 with --fix: "
-        "no training was seen",
+        epilog="exit code: 0 proved faster; 1 no effect, refuted or inconclusive; 2 a script cannot be used; 4 no "
+        "training was seen to take fixes from",
     )
     for name, details in OPTIONS.items():
         parser.add_argument(name, **details)
