@@ -98,12 +98,19 @@ def _fixed(checked: Checked, asked: Scope, jobs: int) -> Checked:
     mended = mend(checked, asked.settings)
     _tell_left(mended)
     if not mended.files:
-        return checked
+        return _for_good(checked)
     writing.write(mended.files, mended.files[0].path, [spot.suspicion.rule for spot in mended.spots])
     for change in mended.files:
         output.talk(f"wrote {change.path}")
     output.talk("`fitdoctor fix --undo` takes it back")
-    return replace(check_files(asked, jobs=jobs), fixed=mended.spots)
+    return replace(_for_good(check_files(asked, jobs=jobs)), fixed=mended.spots)
+
+
+def _for_good(checked: Checked) -> Checked:
+    """Promise no more edits: what could be mended was."""
+    from dataclasses import replace
+
+    return replace(checked, spots=tuple(replace(spot, fix=None) for spot in checked.spots))
 
 
 def _tell_left(mended: Mended) -> None:
