@@ -202,6 +202,22 @@ def test_a_full_disk_is_no_bug(home: Path, words: list[str]) -> None:
     assert "Exception" not in done.stderr
 
 
+@pytest.mark.skipif(os.name != "posix", reason="such a folder cannot be removed")
+@pytest.mark.parametrize("words", [["check"], ["run", __file__], ["rules"]])
+def test_a_folder_that_is_gone_is_no_bug(home: Path, tmp_path: Path, words: list[str]) -> None:
+    program = (
+        "import os, sys; from fitdoctor.cli.main import main; folder = sys.argv[1]; os.mkdir(folder); os.chdir(folder);"
+        "os.rmdir(folder); sys.exit(main(sys.argv[2:]))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "gone"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if words == ["rules"]:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert done.returncode == 2, done.stderr
+        assert "the folder this was started in is gone" in done.stderr
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a shell of another kind")
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_no_bug(home: Path, closed: str) -> None:

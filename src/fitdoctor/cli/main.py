@@ -71,6 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             say(f"fitdoctor: cannot write {error.filename or 'the answer'}: {error.strerror}")
             say("  → make room for it, or write it somewhere else")
             return EXIT_USAGE
+        if isinstance(error, FileNotFoundError) and _folder_is_gone():
+            say("fitdoctor: the folder this was started in is gone\n  → go to one that is there: cd")
+            return EXIT_USAGE
         if os.environ.get("FITDOCTOR_DEBUG"):
             raise
         report_bug(error, words)
@@ -91,6 +94,14 @@ def _open_closed_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
+
+
+def _folder_is_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _drop_output() -> None:
