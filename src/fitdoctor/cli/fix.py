@@ -193,7 +193,11 @@ def _fix(path: Path, wanted: Wanted, args: argparse.Namespace) -> int:
         page.render(plan.items, console)
     console.file.flush()
     if not plan.items:
-        output.talk("there is nothing to fix" if not wanted.only else "nothing was found by these rules")
+        if wanted.only:
+            output.talk("nothing was found by these rules")
+        else:
+            # Nothing may be slow, or nothing was seen.
+            output.talk(f"there is nothing to fix. {pipeline.diagnose_file(path).headline}")
         return EXIT_OK
     write = args.apply or args.interactive
     if args.prove and plan.ready:
