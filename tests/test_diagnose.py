@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fitdoctor import diagnosis as stage
-from fitdoctor import facts
+from fitdoctor import facts, units
 from fitdoctor.diagnosis import diagnose
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.model import PARTS, Cost, Finding, Interval, Report, Site
@@ -85,6 +85,14 @@ def test_findings_are_ranked_and_joined_not_summed(tmp_path: Path) -> None:
     assert found.ceiling is not None
     # 50 ms become 20: input hides behind compute, both callbacks are gone.
     assert found.ceiling.speedup.mid == pytest.approx(2.5, rel=0.05)
+
+
+def test_the_headline_promises_what_its_finding_promises(tmp_path: Path) -> None:
+    run = Run(noise=0.001).fit(steps=400, compute_ms=20, callbacks_ms=5).callback("Watch", ms=5)
+    found = report(run, tmp_path)
+    (finding,) = found.findings
+    saving = units.percent_range(finding.cost.saving)
+    assert found.headline.endswith(f"fixing what was found would save {saving} of the training.")
 
 
 def test_a_rule_that_fails_is_unknown_and_the_others_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,12 +15,14 @@
 Exit codes of the commands:
 
     0      done (a finding is not an error)
-    2      the command, its arguments or a file given to it cannot be used; nothing was run
+    2      the command, its arguments or a file given to it cannot be used, or its answer not be written
     3      fitdoctor itself failed: a bug, please report it
     1      `prove`, `cure`, `tune`, `fix --prove`: not proved faster (no effect, refuted, or inconclusive);
            `compare`: slower than --fail-over allows; `check`: something is suspected
-    4      `run`, capped: the script ended by itself and no training was seen
-    other  `run`: the script's own exit code, 128 + n if signal n ended it
+    4      `run`, capped, and whatever runs a script first: it ended by itself and no training was seen
+    130    it was interrupted with Ctrl-C
+    141    whoever read the answer has left
+    other  `run`, `input`, `fix`: the script's own exit code, 128 + n if signal n ended it
 """
 
 from __future__ import annotations

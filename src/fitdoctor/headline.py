@@ -116,7 +116,8 @@ def _elsewhere(what: str, training: Training, model: StepModel) -> str:
 def _finish(seen: Seen, text: str, *, at_work: bool) -> str:
     capital = text[:1].upper() + text[1:]
     if seen.findings and at_work:
-        saved, stays = together(seen.model, seen.findings).saving(), fewer_steps(seen.findings)
+        fixed, stays = together(seen.model, seen.findings), fewer_steps(seen.findings)
+        saved = fixed.in_another_run(fixed.saving())
         saving = Interval(
             1 - (1 - saved.low) * stays.high, 1 - (1 - saved.mid) * stays.mid, 1 - (1 - saved.high) * stays.low
         )

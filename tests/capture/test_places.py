@@ -7,6 +7,7 @@ import pytest
 
 from fitdoctor.capture import places
 from fitdoctor.capture.store import SUFFIX
+from fitdoctor.errors import UsageError
 
 NOON = 1_700_000_000.0
 
@@ -26,6 +27,15 @@ def test_the_state_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.Monkey
     assert places.runs_folder() == tmp_path / "xdg" / "fitdoctor" / "runs"
     monkeypatch.setenv("FITDOCTOR_HOME", "~/own")
     assert places.runs_folder() == tmp_path / "own" / "runs"
+
+
+def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container, under a number that is nobody's."""
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    with pytest.raises(UsageError, match="FITDOCTOR_HOME"):
+        places.home()
+    monkeypatch.setenv("FITDOCTOR_HOME", "~nobody/runs")
+    assert places.home() == Path.cwd() / "~nobody" / "runs"
 
 
 def test_the_newest_by_time_not_by_name() -> None:

@@ -67,6 +67,7 @@ def test_a_path_that_does_not_exist(check: Check, here: Path, path: str) -> None
         (b"import keras\n\0", "is no Python"),
         (b"import keras\nx = " + b"(" * 500 + b")" * 500, "is no Python"),
         (b"import keras\nx = " + b"-" * 50_000 + b"1", "is no Python"),
+        (b"import keras\nx = keras" + b".a" * 20_000, "it is nested too deeply for Python to parse"),
     ],
 )
 def test_a_bad_file_is_told_and_stops_nothing(check: Check, here: Path, content: bytes, said: str) -> None:
@@ -77,6 +78,7 @@ def test_a_bad_file_is_told_and_stops_nothing(check: Check, here: Path, content:
     assert done.found == [("eager-step", 4)]
     assert said in done.err
     assert len(done.data["unchecked"]) == 1
+    assert done.data["files"] == 1
     assert "Traceback" not in done.err
 
 
@@ -110,6 +112,40 @@ def test_a_file_that_may_not_be_read(check: Check, here: Path) -> None:
     done = check()
     assert done.code == 2
     assert "cannot be read" in done.err
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_searched(check: Check, here: Path) -> None:
+    (here / "secret").mkdir(mode=0)
+    done = check("secret")
+    assert done.code == 2
+    assert "cannot be read" in done.err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+@pytest.mark.parametrize("words", [[], ["*.py"]])
+def test_a_pipe_that_lies_there_is_not_waited_for(check: Check, here: Path, words: list[str]) -> None:
+    os.mkfifo(here / "pipe.py")
+    (here / "train.py").write_text(EAGER)
+    done = check(*words, "--format", "json")
+    assert (done.code, done.found) == (2, [("eager-step", 4)])
+    assert "pipe.py: is no plain file" in done.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of another kind")
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "github"])
+def test_a_name_that_is_hostile(check: Check, here: Path, form: str) -> None:
+    """Neither UTF-8, nor without lines that GitHub takes for commands, nor without those that colour a terminal."""
+    for name in (b"\xff.py", b"x\n::error::y.py", b"\x1b[31m.py"):
+        with open(os.path.join(os.fsencode(here), name), "wb") as file:
+            file.write(EAGER.encode())
+    (here / "bad\n::error::\x1b[31m.py").write_text("def f(:\n")
+    done = check("--format", form)
+    assert done.code == 2
+    if form in ("json", "sarif"):
+        assert done.data
+    assert not any(line.startswith("::") for line in done.err.split("\n"))
+    assert "\x1b" not in done.err
 
 
 def test_a_rule_that_fails_is_told_and_stops_nothing(check: Check, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,7 @@ def test_files_that_may_not_be_written(check: Check, here: Path) -> None:
     done = check("--fix")
     assert done.code == 1
     assert "2 hard links" in done.err
+    assert "--fix" not in done.out, "what --fix cannot mend is not promised again"
     assert "outside of the project" in done.err
     assert {(here / name).read_text() for name in ("one.py", "two.py", "three.py")} == {SLOW}
 

@@ -63,12 +63,14 @@ def test_a_terminal_without_unicode(cli: Cli, capture: Path) -> None:
     assert done.stdout.isascii()
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "foreign", "truncated", "newer"])
+@pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "empty", "text", "foreign", "truncated", "newer"])
 @pytest.mark.parametrize("command", ["diagnose", "report"])
 def test_a_file_that_is_no_capture(cli: Cli, capture: Path, tmp_path: Path, kind: str, command: str) -> None:
     file = tmp_path / "file"
     if kind == "folder":
         file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
     elif kind == "empty":
         file.touch()
     elif kind == "text":
@@ -89,9 +91,63 @@ def test_a_file_that_is_no_capture(cli: Cli, capture: Path, tmp_path: Path, kind
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", [["diagnose"], ["report", "--format", "chrome"]])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE meta SET value='{' WHERE key='exit'",
+        "ALTER TABLE callbacks ADD COLUMN more INT; INSERT INTO callbacks(call) VALUES(1)",
+        """UPDATE meta SET value='"fitdoctor.capture/2"' WHERE key='schema'""",
+        "INSERT INTO steps(call) VALUES(1)",
+    ],
+)
+def test_a_damaged_capture_is_no_bug_of_ours(cli: Cli, capture: Path, words: list[str], change: str) -> None:
+    with sqlite3.connect(capture) as db:
+        db.executescript(change)
+    done = cli(*words, str(capture))
+    assert done.returncode == 2
+    assert str(capture) in done.stderr
+    assert "bug" not in done.stderr
+
+
+def test_a_call_that_tells_a_list_is_a_damaged_one(cli: Cli, capture: Path) -> None:
+    with sqlite3.connect(capture) as db:
+        db.execute("INSERT INTO calls(id, kind, start_ns, count, info) VALUES(1, 'fit', 0, 1, '[]')")
+    done = cli("diagnose", str(capture))
+    assert done.returncode == 2
+    assert "is damaged: expected a table, found []" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read_is_no_bug_of_ours(cli: Cli, capture: Path, tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    capture.chmod(0)
+    for words, said in (
+        (["diagnose", str(closed / "x.fitdoctor")], "a folder that may not be searched"),
+        (["report", str(capture), "-o", str(closed / "x.html")], "Permission denied"),
+        (["diagnose", str(capture)], "permission denied"),
+        (["serve", "--no-open", str(closed)], "may not be read"),
+    ):
+        done = cli(*words)
+        assert done.returncode == 2
+        assert said in done.stderr
+
+
 def test_an_output_that_cannot_be_written_is_said_first(cli: Cli, capture: Path, tmp_path: Path) -> None:
     for words in (["diagnose", str(capture), "--json"], ["report", str(capture), "-o"]):
         done = cli(*words, str(tmp_path / "no" / "folder" / "x"))
         assert done.returncode == 2
         assert done.stdout == ""
         assert "No such file or directory" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "cure", "tune"])
+def test_a_state_folder_that_cannot_be_written_is_said_before_anything_runs(
+    cli: Cli, home: Path, tmp_path: Path, command: str
+) -> None:
+    home.write_text("a file, where a folder should be")
+    (tmp_path / "train.py").write_text("print('it ran')\n")
+    done = cli(command, str(tmp_path / "train.py"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "→ name a folder you can write to in FITDOCTOR_HOME" in done.stderr

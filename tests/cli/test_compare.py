@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fitdoctor.cli.main import main
 from tests.captures.build import Run
 from tests.cli.conftest import Cli
 
@@ -29,6 +30,26 @@ def test_two_runs_side_by_side(cli: Cli, runs: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Slower: a step takes 1.5")
     assert done.stderr == ""
+
+
+def test_a_terminal_without_unicode(cli: Cli, runs: dict[str, str]) -> None:
+    done = cli("compare", runs["before"], runs["slower"], env={"PYTHONIOENCODING": "ascii"})
+    assert done.stdout.isascii()
+    assert "\\x" not in done.stdout
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_on_a_terminal_lines_break_between_words(
+    runs: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["compare", runs["before"], runs["slower"], "--fail-over", "5%"]) == 1
+    paths = {runs["before"], runs["slower"]}
+    lines = [line for line in capsys.readouterr().out.split("\n") if not any(path in line for path in paths)]
+    assert max(map(len, lines)) <= width
+    told = " ".join(" ".join(lines).split())
+    assert "each with the range of a moving-block bootstrap over its steps" in told
 
 
 def test_the_gate(cli: Cli, runs: dict[str, str]) -> None:

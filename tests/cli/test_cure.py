@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,3 +113,27 @@ def test_a_script_that_does_not_train(doctor: Doctor) -> None:
     done = fitdoctor(doctor, "cure", "--quiet", path.name)
     assert done.returncode == 4
     assert "No training was seen" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["cure"], ["fix", "--apply"], ["prove", "--fix", "eager-step"]])
+@pytest.mark.parametrize("script", ["pause()", "try:\n    pause()\nexcept KeyboardInterrupt:\n    pass"])
+def test_control_c_stops_the_loop(home: Path, tmp_path: Path, words: list[str], script: str) -> None:
+    """Whatever the script makes of it: who stops the first run wants nothing proved and nothing written."""
+    start = "import time\n\ndef pause():\n    print('running', flush=True)\n    time.sleep(60)\n\n"
+    (tmp_path / "train.py").write_text(f"{start}{script}\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fitdoctor", *words, "train.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A test run in the background of a shell ignores it, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert err.endswith("fitdoctor: interrupted\n")

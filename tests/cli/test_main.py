@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -12,9 +15,11 @@ from types import SimpleNamespace
 import pytest
 
 from fitdoctor._version import __version__
+from fitdoctor.capture import store
 from fitdoctor.cli import main as main_module
 from fitdoctor.cli.main import build_parser, main
 from fitdoctor.errors import UsageError
+from tests.captures.build import Run
 from tests.cli.conftest import Cli
 
 HEAVY = ("tensorflow", "keras", "jax", "torch", "numpy", "rich", "psutil", "sqlite3", "grain")
@@ -85,6 +90,9 @@ def test_without_a_command_it_shows_help_on_stderr(cli: Cli) -> None:
         (["--nonsense"], "see `fitdoctor --help`"),
         (["report", "--format", "poem"], "see `fitdoctor report --help`"),
         (["rules", "--verb"], "see `fitdoctor"),
+        (["cure"], "for example: fitdoctor cure train.py"),
+        (["prove", "--fix", "serial-map"], "for example: fitdoctor prove --fix RULE train.py"),
+        (["env", "--timeout", "nan"], "--timeout needs a number of seconds"),
     ],
 )
 def test_a_wrong_command_line_is_explained(words: list[str], hint: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,10 +174,64 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     assert child.wait(60) == 141
 
 
+@pytest.mark.parametrize("words", [["rules"], ["diagnose"], ["report", "--format", "json"], ["fix"], ["input"]])
+def test_one_that_has_left_before_the_answer_is_none_either(home: Path, tmp_path: Path, words: list[str]) -> None:
+    """Some answers are printed by rich, which makes something else of a broken pipe."""
+    run = Run("jax").fit(compute_ms=20, callbacks_ms=5).callback("Watch", ms=5)
+    (home / "runs").mkdir(parents=True)
+    shutil.copy(run.capture(tmp_path).path, home / "runs" / f"run{store.SUFFIX}")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as gone:
+        command = [sys.executable, "-m", "fitdoctor", *words]
+        done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 141, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+@pytest.mark.parametrize("words", [["rules"], ["check", __file__], ["check", __file__, "--format", "json"]])
+def test_a_full_disk_is_no_bug(home: Path, words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "fitdoctor", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "cannot write the answer: No space left on device" in done.stderr
+    assert "bug" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="such a folder cannot be removed")
+@pytest.mark.parametrize("words", [["check"], ["run", __file__], ["rules"]])
+def test_a_folder_that_is_gone_is_no_bug(home: Path, tmp_path: Path, words: list[str]) -> None:
+    program = (
+        "import os, sys; from fitdoctor.cli.main import main; folder = sys.argv[1]; os.mkdir(folder); os.chdir(folder);"
+        "os.rmdir(folder); sys.exit(main(sys.argv[2:]))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "gone"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if words == ["rules"]:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert done.returncode == 2, done.stderr
+        assert "the folder this was started in is gone" in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell of another kind")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_bug(home: Path, closed: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m fitdoctor explain nothing-like-it {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stdout == ""
+
+
 def test_a_terminal_without_unicode_gets_escapes(cli: Cli) -> None:
     done = cli("explain", "café", env={"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+    assert "there is no rule 'caf\\xe9'\n  -> list them" in done.stderr
 
 
 def test_a_command_is_found_by_being_there(monkeypatch: pytest.MonkeyPatch) -> None:

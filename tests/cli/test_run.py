@@ -17,6 +17,7 @@ from fitdoctor.cli import run as command
 from fitdoctor.cli.main import build_parser
 from fitdoctor.errors import CannotWrite, UsageError
 from tests.captures.build import Run
+from tests.cli.conftest import Cli
 from tests.report import samples
 from tests.report.contract import assert_contract
 
@@ -38,6 +39,7 @@ class Options:
 
 def ended(**changes: Any) -> SimpleNamespace:
     values = {"capture": Path("x"), "returncode": 0, "reason": "capped", "training_seen": True, "message": ""}
+    values |= {"interrupted": False}
     return SimpleNamespace(**{**values, **changes})
 
 
@@ -276,3 +278,11 @@ def test_the_json_is_the_whole_file_or_none(script: str, monkeypatch: pytest.Mon
     assert json.loads(Path("out.json").read_text("utf-8"))["schema"] == "fitdoctor.report/1"
     assert Path("out.json").stat().st_mode & 0o777 == 0o640
     assert sorted(os.listdir()) == ["link.json", "out.json", "train.py"]
+
+
+def test_a_script_whose_name_looks_like_an_option(cli: Cli, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "-train.py").write_text("import sys\nprint('it ran with', sys.argv[1:])\n")
+    done = cli("run", "--", "-train.py", "--epochs", "5")
+    assert done.stdout == "it ran with ['--epochs', '5']\n", done.stderr

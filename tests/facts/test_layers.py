@@ -54,6 +54,13 @@ def test_without_the_experiment_there_is_no_fact(tmp_path: Path) -> None:
         resolve(run.capture(tmp_path)).get(Layers)
 
 
+@pytest.mark.parametrize(("meta", "remedy"), [({}, "try it in the script"), ({"experiments": False}, "--no-lab")])
+def test_a_run_that_was_capped_is_not_told_to_be(tmp_path: Path, meta: dict[str, bool], remedy: str) -> None:
+    with pytest.raises(MissingEvidence, match=remedy) as raised:
+        resolve(Run(**meta).fit(compute_ms=10).capture(tmp_path)).get(Layers)
+    assert "capped" not in str(raised.value)
+
+
 def test_the_report_holds_every_layer(tmp_path: Path) -> None:
     report = diagnose(capture(tmp_path, optimizer_ns=[1e6]))
     data = assert_contract(report_json.dumps(report))

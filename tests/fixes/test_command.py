@@ -381,7 +381,9 @@ def test_nothing_to_fix(project: Project) -> None:
     capture = run.fit(steps=400, compute_ms=20).capture(project.home.parent)
     done = project.fix("--apply", capture.path)
     assert done.returncode == 0
-    assert "there is nothing to fix" in done.stderr
+    assert "there is nothing to fix. Nothing worth fixing: computing takes" in done.stderr
+    untrained = Run(script=str(project.files["train"])).capture(project.home.parent)
+    assert "there is nothing to fix. No training was seen" in project.fix(untrained.path).stderr
 
 
 def test_fixes_are_made_without_libcst_being_asked_for_help(project: Project) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitdoctor import pipeline
+from fitdoctor import pipeline, units
 from fitdoctor.errors import UsageError
 from fitdoctor.facts import rows
 from fitdoctor.facts.trials import BETWEEN_RUNS
@@ -190,6 +190,15 @@ def test_as_words_and_as_data(tmp_path: Path) -> None:
     assert text.startswith("Slower: a step takes 1.4")
     assert text.endswith("FAILED: all of the range lies above the 5.0 % allowed")
     assert "moving-block bootstrap" in text
+    wide = comparison.text(found, 0.05, 200)
+    assert wide == text
+    narrow = comparison.text(found, 0.05, 80)
+    table = narrow.split("\n\n")[2].split("\n")
+    assert [line.split()[0] for line in table[:2]] == ["before", "a"]
+    assert all(len(line) <= 80 for line in table)
+    # Every number with its range, here too.
+    step = found.before.run["step_ms"]
+    assert units.duration_range(Interval(step["low"], step["mid"], step["high"]).scale(1e-3)) in narrow
     data = json.loads(comparison.dumps(found, 0.05))
     assert data["schema"] == "fitdoctor.compare/1"
     assert data["failed"] is True

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from fitdoctor.model import Finding, Report, Site
+from fitdoctor.model import Finding, Gap, NotApplicable, Passed, Report, Site, Unknown
 from fitdoctor.report.terminal import render, share_out
 from tests.report import samples
 
@@ -69,6 +69,17 @@ def with_the_whole() -> Report:
     found = [stretch("imports", 4.21), stretch("steady steps", 183.4), stretch("other calls", 20.39)]
     whole = {"low": 190.0, "mid": 208.0, "high": 226.0}
     return dataclasses.replace(samples.SLOW, run=samples.run(whole=found, whole_s=whole, planned_steps=3200.0))
+
+
+def test_a_long_list_of_causes_is_not_cut() -> None:
+    gap = Gap("training", "no fit was seen", "")
+    names = [f"a-cause-with-a-name-{number}" for number in range(90)]
+    for report in (
+        dataclasses.replace(samples.SLOW, unknown=tuple(Unknown(name, gap) for name in names)),
+        dataclasses.replace(samples.SLOW, passed=tuple(Passed(name, "") for name in names)),
+        dataclasses.replace(samples.SLOW, not_applicable=tuple(NotApplicable(name, "") for name in names)),
+    ):
+        assert ", ".join(names) in " ".join(rendered(report).split())
 
 
 def test_a_capped_run_shows_the_whole_training_beside_what_was_watched() -> None:

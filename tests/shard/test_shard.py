@@ -153,7 +153,12 @@ def test_bad_files_are_skipped_and_listed_where_that_is_asked_for(
 ) -> None:
     spoil(source)
     assert shard(source, tmp_path / "out", "--skip-bad", *SMALL) == EXIT_OK
-    assert capsys.readouterr().err.count("left out: cats/") == 3
+    said = capsys.readouterr().err
+    assert said.count("left out: cats/") == 3
+    assert "fitdoctor: 60 files (" in said
+    assert "; 60 of them now" in said
+    assert shard(source, tmp_path / "out", "--skip-bad", *SMALL) == EXIT_OK
+    assert "; 0 of them now, 0 files/s, 60 before" in capsys.readouterr().err
     assert len(held(tmp_path / "out")) == 60
     manifest = Manifest(tmp_path / "out")
     assert {each.found.path: each.bad for each in manifest.entries() if each.bad} == {

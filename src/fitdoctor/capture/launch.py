@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from fitdoctor.capture import scratch as scratching
 from fitdoctor.capture.beside import Beside
 from fitdoctor.capture.cap import DEFAULT_BUDGET, DEFAULT_STEPS
 from fitdoctor.capture.child import BOOT_VARIABLE, Boot
-from fitdoctor.errors import CaptureError, UsageError
+from fitdoctor.errors import CannotWrite, CaptureError, UsageError
 from fitdoctor.probes.host import environment
 from fitdoctor.units import duration
 
@@ -85,6 +85,8 @@ class Ended:
     """capped, finished, exception or signal"""
     training_seen: bool
     message: str
+    interrupted: bool = False
+    """Ctrl-C came, whatever the script made of it."""
 
 
 def launch(options: Options, progress: Callable[[str], None], stop: Stop | None = None) -> Ended:
@@ -92,7 +94,12 @@ def launch(options: Options, progress: Callable[[str], None], stop: Stop | None 
     target = _checked_target(options)
     now = time.time()
     path = options.capture or places.new_capture_path(_name(options), now)
-    writer = store.Writer(path)
+    try:
+        writer = store.Writer(path)
+    except CannotWrite as error:
+        if options.capture is not None:
+            raise
+        raise CannotWrite(error.problem, do="name a folder you can write to in FITDOCTOR_HOME") from error
     command = [*(["-m"] if options.module else []), options.target, *options.args]
     writer.meta(
         {
@@ -100,6 +107,7 @@ def launch(options: Options, progress: Callable[[str], None], stop: Stop | None 
             "script": os.path.basename(target) if options.redact else target,
             "cwd": None if options.redact else os.getcwd(),
             "mode": "whole" if options.whole else "capped",
+            "experiments": options.lab and not options.whole,
             "exit": {"code": None, "signal": None, "reason": "running"},
             "environment": environment(),
             **({"overlay": sorted(options.overlay)} if options.overlay and not options.redact else {}),
@@ -108,11 +116,11 @@ def launch(options: Options, progress: Callable[[str], None], stop: Stop | None 
     writer.close()
     scratch = None if options.whole else Path(tempfile.mkdtemp(prefix="fitdoctor-"))
     try:
-        returncode = _run(options, path, scratch, target, progress, stop)
+        returncode, interrupted = _run(options, path, scratch, target, progress, stop)
     finally:
         if scratch is not None:
             _remove_scratch(scratch)
-    return _ended(path, returncode, progress)
+    return replace(_ended(path, returncode, progress), interrupted=interrupted)
 
 
 def _name(options: Options) -> str:
@@ -127,10 +135,10 @@ def _checked_target(options: Options) -> str:
     if options.module:
         return options.target
     script = Path(options.target)
-    if script.is_dir() and (script / "__main__.py").is_file():
+    if os.path.isdir(script) and os.path.isfile(script / "__main__.py"):
         return str(script.resolve() / "__main__.py")
-    if not script.is_file():
-        found = "a folder without __main__.py" if script.is_dir() else "no such file"
+    if not os.path.isfile(script):
+        found = "a folder without __main__.py" if os.path.isdir(script) else "no such file"
         raise UsageError(
             f"expected a Python script, found {found}: {script}",
             do="give the path of the script, or `-m package.module`",
@@ -147,7 +155,7 @@ def _run(
     target: str,
     progress: Callable[[str], None],
     stop: Stop | None,
-) -> int:
+) -> tuple[int, bool]:
     boot = Boot(
         capture=str(path.resolve()),
         started_ns=time.perf_counter_ns(),
@@ -174,15 +182,18 @@ def _run(
     flags = ["-m"] if options.module else []
     streams = subprocess.DEVNULL if options.silent else None
     with _overlaid(options.overlay, env) as launcher, contextlib.ExitStack() as opened:
-        command = [sys.executable, *launcher, *flags, options.target, *options.args]
+        name = options.target
+        if name.startswith("-") and not options.module:
+            name = os.path.join(os.curdir, name)  # what follows python and looks like an option is one
+        command = [sys.executable, *launcher, *flags, name, *options.args]
         errors = streams if options.errors is None else opened.enter_context(options.errors.open("wb"))
         child = subprocess.Popen(command, env=env, stdin=streams, stdout=streams, stderr=errors)
         with _forwarded_signals(child, ours=options.silent) as interrupted:
-            stops = [lambda come: interrupted(), *([stop] if stop is not None else [])]
+            stops = [lambda come: options.silent and interrupted(), *([stop] if stop is not None else [])]
             code = _watch(child, path, options, progress, lambda come: any(each(come) for each in stops))
-        if interrupted():
+        if options.silent and interrupted():
             raise KeyboardInterrupt
-        return code
+        return code, interrupted()
 
 
 @contextlib.contextmanager
@@ -202,7 +213,7 @@ def _overlaid(files: Mapping[str, bytes], env: dict[str, str]) -> Iterator[list[
 def _forwarded_signals(child: subprocess.Popen[bytes], *, ours: bool) -> Iterator[Callable[[], bool]]:
     """Let the script decide about Ctrl-C (it gets it from the terminal itself); hand on a polite kill.
 
-    Of a run that nobody sees (`ours`) Ctrl-C is meant for us, whatever the script makes of it: yields whether it came.
+    Of a run that nobody sees (`ours`) Ctrl-C is meant for us, whatever the script makes of it.  Yields whether it came.
     """
     came: list[int] = []
 
@@ -212,8 +223,9 @@ def _forwarded_signals(child: subprocess.Popen[bytes], *, ours: bool) -> Iterato
 
     previous: dict[signal.Signals, Any] = {}
     with contextlib.suppress(ValueError):  # not in the main thread: nothing to forward
-        heard = (lambda number, frame: came.append(number)) if ours else signal.SIG_IGN
-        previous[signal.SIGINT] = signal.signal(signal.SIGINT, heard)
+        previous[signal.SIGINT] = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+        if previous[signal.SIGINT] == signal.SIG_IGN and not ours:  # in the background: it is for neither of us
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         previous[signal.SIGTERM] = signal.signal(signal.SIGTERM, forward)
         if hasattr(signal, "SIGHUP"):
             previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, forward)

@@ -12,17 +12,22 @@ import time
 from pathlib import Path
 
 from fitdoctor.capture.store import SUFFIX
+from fitdoctor.errors import UsageError
 
 
 def home() -> Path:
     """Return the folder of everything fitdoctor keeps."""
     own = os.environ.get("FITDOCTOR_HOME")
     if own:
-        return Path(own).expanduser().absolute()
+        return Path(os.path.abspath(os.path.expanduser(own)))
     state = os.environ.get("XDG_STATE_HOME", "")
     # The XDG specification: a relative path is invalid and has to be ignored.
-    base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    return base / "fitdoctor"
+    if os.path.isabs(state):
+        return Path(state) / "fitdoctor"
+    user = os.path.expanduser("~")
+    if user == "~":  # as in a container, under a number that is nobody's
+        raise UsageError("there is no home folder to keep captures in", do="name a folder in FITDOCTOR_HOME")
+    return Path(os.path.abspath(user)) / ".local" / "state" / "fitdoctor"
 
 
 def runs_folder() -> Path:
@@ -60,7 +65,7 @@ def new_capture_path(script_name: str, now: float) -> Path:
     stem = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{_safe(script_name)}"
     path = runs_folder() / f"{stem}{SUFFIX}"
     number = 2
-    while path.exists():
+    while os.path.exists(path):
         path = runs_folder() / f"{stem}-{number}{SUFFIX}"
         number += 1
     return path

@@ -118,6 +118,7 @@ META = Table(
         ),
         "progress": Table({"steps": COUNT, "elapsed": COUNT, "training": FLAG}),
         "redirected": Each(Table({"path": TEXT, "bytes": COUNT}), listed=True),
+        "experiments": FLAG,
         "lab": Table({"state_bytes": COUNT, "spent_s": Each(COUNT)}),
         "lab_time": Table({"given_s": COUNT, "spent_s": COUNT}),
     }

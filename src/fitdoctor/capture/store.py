@@ -159,9 +159,10 @@ def source_row(path: str, sha256: str, text: str | None) -> tuple[str, str, byte
 def _open(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
     file = Path(path)
     do = f"give a file written by `fitdoctor run` (it ends in {SUFFIX})"
-    if not file.is_file():
-        found = "a folder" if file.is_dir() else "nothing"
-        raise NotACapture(f"expected a capture at {file}, found {found}", do=do)
+    if not os.path.isfile(file):
+        raise NotACapture(f"expected a capture at {file}, found {_found(file)}", do=do)
+    if not os.access(file, os.R_OK):
+        raise NotACapture(f"cannot open {file}: permission denied", do="check its permissions")
     if file.stat().st_size == 0:
         raise NotACapture(f"{file} is empty", do=do)
     try:
@@ -188,6 +189,17 @@ def _open(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
         db.close()
 
 
+def _found(file: Path) -> str:
+    """Say what is there that is no file."""
+    try:
+        file.stat()
+    except PermissionError:
+        return "a folder that may not be searched"
+    except OSError:
+        return "nothing"
+    return "a folder" if file.is_dir() else "a pipe or a device"
+
+
 def read_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read only the facts about the run as a whole: cheap, for progress displays."""
     with _open(path) as db:
@@ -199,6 +211,24 @@ def scan(path: str | os.PathLike[str]) -> Iterator[Callable[[str], Iterator[Any]
     """Give a function that runs a query and yields its rows one by one: for what cannot hold a capture in memory."""
     with _open(path) as db:
         yield db.execute
+
+
+def check_schema(meta: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Refuse a capture that says that it is of another kind."""
+    if meta.get("schema") != CAPTURE_SCHEMA:
+        raise NotACapture(f"{path} says schema {meta.get('schema')!r}, expected {CAPTURE_SCHEMA!r}")
+
+
+def damaged(path: str | os.PathLike[str], error: Exception) -> NotACapture:
+    """Say that rows of a capture are not what they should be."""
+    return NotACapture(f"{path} is damaged: {error}", do="run `fitdoctor run` again to get a new capture")
+
+
+def _table(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a table, found {text[:60]}")
+    return value
 
 
 def _site(path: str | None, line: int | None, symbol: str | None = None) -> Site | None:
@@ -233,9 +263,7 @@ def read(path: str | os.PathLike[str]) -> Capture:
         try:
             return _read(db, str(path))
         except (sqlite3.Error, ValueError, KeyError, TypeError, zlib.error) as error:
-            raise NotACapture(
-                f"{path} is damaged: {error}", do="run `fitdoctor run` again to get a new capture"
-            ) from error
+            raise damaged(path, error) from error
 
 
 def _read(db: sqlite3.Connection, path: str) -> Capture:
@@ -243,14 +271,13 @@ def _read(db: sqlite3.Connection, path: str) -> Capture:
         return db.execute(query)
 
     meta = {key: json.loads(value) for key, value in rows("SELECT key, value FROM meta")}
-    if meta.get("schema") != CAPTURE_SCHEMA:
-        raise NotACapture(f"{path} says schema {meta.get('schema')!r}, expected {CAPTURE_SCHEMA!r}")
+    check_schema(meta, path)
     meta, strange = shape.fitted(meta)
     return Capture(
         path=path,
         meta=meta,
         calls=tuple(
-            Call(i, kind, _site(p, line, symbol), parent, start, end, count, json.loads(info))
+            Call(i, kind, _site(p, line, symbol), parent, start, end, count, _table(info))
             for i, kind, p, line, symbol, parent, start, end, count, info in rows("SELECT * FROM calls ORDER BY id")
         ),
         steps={call: Steps(*columns) for call, columns in _by_call(db, "steps")},
@@ -264,16 +291,16 @@ def _read(db: sqlite3.Connection, path: str) -> Capture:
         ),
         epochs=tuple(Epoch(*row) for row in rows("SELECT * FROM epochs ORDER BY call, epoch")),
         compiles=tuple(
-            Compile(call, kind, name, start, took, _site(p, line), json.loads(detail))
+            Compile(call, kind, name, start, took, _site(p, line), _table(detail))
             for call, kind, name, start, took, p, line, detail in rows("SELECT * FROM compiles ORDER BY start_ns")
         ),
         pyfuncs=tuple(
             PyFunc(name, kind, _site(p, line), n, wall, cpu)
             for name, kind, p, line, n, wall, cpu in rows("SELECT * FROM pyfuncs ORDER BY wall_ns DESC")
         ),
-        host=tuple(HostSample(t, json.loads(data)) for t, data in rows("SELECT * FROM host ORDER BY t_ns")),
+        host=tuple(HostSample(t, _table(data)) for t, data in rows("SELECT * FROM host ORDER BY t_ns")),
         trials=tuple(
-            Trial(name, call, tuple(json.loads(base)), tuple(json.loads(changed)), json.loads(detail))
+            Trial(name, call, tuple(json.loads(base)), tuple(json.loads(changed)), _table(detail))
             for name, call, base, changed, detail in rows("SELECT * FROM trials ORDER BY rowid")
         ),
         sources=tuple(

@@ -28,6 +28,8 @@ _SCRIPT = re.compile(r"""^(?:if __name__ == ['"]__main__['"]|[^\s#][^#\n]*\.fit\
 class Looked:
     """What one file gave."""
 
+    read: bool = True
+    """It could be read, as Python or as a notebook."""
     spots: tuple[Spot, ...] = ()
     unchecked: tuple[Unchecked, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -42,14 +44,15 @@ def look(path: str, settings: Settings) -> Looked:
 def look_at(text: reading.Text | Unchecked, settings: Settings) -> Looked:
     """Look at what a file says."""
     if isinstance(text, Unchecked):
-        return Looked(unchecked=(text,))
+        return Looked(read=False, unchecked=(text,))
     path = text.path
     file = SourceFile(path, text.text, packages.given(path, text.text))
     unchecked: list[Unchecked] = []
     if text.notebook is not None:
         unchecked = [Unchecked(path, line, reason, cell) for cell, line, reason in text.notebook.broken]
     elif file.fault is not None:
-        return Looked(unchecked=(Unchecked(path, file.fault.line, f"is no Python: {file.fault.reason}"),))
+        problem = Unchecked(path, file.fault.line, f"is no Python: {file.fault.reason}")
+        return Looked(read=False, unchecked=(problem,))
     said = comments.read(text.text, _names())
     faults = tuple(f"{_shown(text, line)}: {fault}" for line, fault in said.faults)
     if not file.given and not _FRAMEWORK.search(text.text):
@@ -62,7 +65,7 @@ def look_at(text: reading.Text | Unchecked, settings: Settings) -> Looked:
         if not said.silence(rule.name, site.line) and not ignored & {rule.name, rule.family}
     ]
     spots = tuple(_spots(text, SourceTree((file,), ran=False), kept, settings.root)) if kept else ()
-    return Looked(spots, tuple(unchecked), faults, len(found) - len(kept))
+    return Looked(True, spots, tuple(unchecked), faults, len(found) - len(kept))
 
 
 @functools.cache

@@ -113,5 +113,5 @@ def _fault(code: str) -> tuple[int, str] | None:
     except SyntaxError as error:
         return error.lineno or 1, error.msg
     except (ValueError, RecursionError, MemoryError) as error:
-        return 1, str(error) or "it is nested too deeply for Python to parse"
+        return 1, str(error) if isinstance(error, ValueError) else "it is nested too deeply for Python to parse"
     return None

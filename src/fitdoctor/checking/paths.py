@@ -49,7 +49,7 @@ def _named(path: str, exclude: Sequence[str], root: str, problems: list[Unchecke
             if os.path.isdir(match):
                 yield from _below(match, exclude, root, problems)
             elif match.endswith(SUFFIXES) and not excluded(match, exclude, root):
-                yield match
+                yield from _plain(match, problems)
     else:
         what = "nothing matches" if glob.has_magic(path) else "there is no such file or folder"
         problems.append(Unchecked(path, None, what))
@@ -68,7 +68,15 @@ def _below(folder: str, exclude: Sequence[str], root: str, problems: list[Unchec
         for name in sorted(files):
             path = os.path.normpath(os.path.join(here, name))
             if name.endswith(SUFFIXES) and not name.startswith(".") and not excluded(path, exclude, root):
-                yield path
+                yield from _plain(path, problems)
+
+
+def _plain(path: str, problems: list[Unchecked]) -> Iterator[str]:
+    """Yield a path, unless reading it could wait for ever: only who names a pipe means it."""
+    if os.path.isfile(path) or not os.path.exists(path):
+        yield path
+    else:
+        problems.append(Unchecked(path, None, "is no plain file"))
 
 
 def _is_skipped(here: str, name: str) -> bool:

@@ -56,7 +56,7 @@ def find(paths: Sequence[str]) -> Path | None:
         base = Path(os.path.commonpath([path if os.path.isdir(path) else os.path.dirname(path) for path in there]))
     except ValueError:  # on several drives
         base = Path.cwd()
-    return next((file for each in (base, *base.parents) if (file := each / "pyproject.toml").is_file()), None)
+    return next((file for each in (base, *base.parents) if os.path.isfile(file := each / "pyproject.toml")), None)
 
 
 def load(file: Path | None, families: Mapping[str, str]) -> Settings:

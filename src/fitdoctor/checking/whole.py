@@ -63,7 +63,7 @@ def check_files(asked: Scope, *, jobs: int = 1) -> Checked:
     settings = asked.settings
     looked = _looked(asked.files, settings, jobs)
     return Checked(
-        files=len(looked),
+        files=sum(each.read for each in looked),
         spots=tuple(spot for each in looked for spot in each.spots),
         unchecked=(*asked.unchecked, *(problem for each in looked for problem in each.unchecked)),
         warnings=tuple(warning for each in looked for warning in each.warnings),

@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry it out."""
     from fitdoctor.checking.whole import check_files, scope
     from fitdoctor.cli import output
+    from fitdoctor.report.characters import harmless
 
     if args.diff and args.format != "text":
         raise UsageError(f"--diff shows a diff, found --format {args.format} beside it", do="drop one")
@@ -60,9 +61,10 @@ def run(args: argparse.Namespace) -> int:
     jobs = args.jobs or _cores()
     checked = check_files(asked, jobs=jobs)
     for warning in checked.warnings:
-        output.talk(f"warning: {warning}")
+        output.talk(f"warning: {harmless(warning)}")
     for problem in checked.unchecked:
-        output.talk(f"could not be checked: {problem}")
+        # A name may hold a line that means something to who reads along, such as GitHub.
+        output.talk(f"could not be checked: {harmless(str(problem))}")
     if args.diff:
         _show(checked, asked, args.output)
     else:
@@ -96,12 +98,19 @@ def _fixed(checked: Checked, asked: Scope, jobs: int) -> Checked:
     mended = mend(checked, asked.settings)
     _tell_left(mended)
     if not mended.files:
-        return checked
+        return _for_good(checked)
     writing.write(mended.files, mended.files[0].path, [spot.suspicion.rule for spot in mended.spots])
     for change in mended.files:
         output.talk(f"wrote {change.path}")
     output.talk("`fitdoctor fix --undo` takes it back")
-    return replace(check_files(asked, jobs=jobs), fixed=mended.spots)
+    return replace(_for_good(check_files(asked, jobs=jobs)), fixed=mended.spots)
+
+
+def _for_good(checked: Checked) -> Checked:
+    """Promise no more edits: what could be mended was."""
+    from dataclasses import replace
+
+    return replace(checked, spots=tuple(replace(spot, fix=None) for spot in checked.spots))
 
 
 def _tell_left(mended: Mended) -> None:

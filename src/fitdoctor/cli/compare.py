@@ -63,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         output.write(compare_page.page(found, args.fail_over), args.html)
         output.talk(f"the comparison to look at is {args.html}")
-    print(comparison.text(found, args.fail_over), file=sys.stderr if args.json == output.STDOUT else sys.stdout)
+    stream = sys.stderr if args.json == output.STDOUT else sys.stdout
+    output.lines(comparison.text(found, args.fail_over, output.columns(stream)), stream)
     failed = args.fail_over is not None and found.slower_than(args.fail_over)
     return EXIT_SLOWER if failed else EXIT_OK

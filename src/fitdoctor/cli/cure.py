@@ -74,6 +74,7 @@ def diagnosed(args: argparse.Namespace, *, command: str) -> Path | None:
     """Return a capture of the script as it is now, from before or made now; None where no training was seen."""
     from fitdoctor.cli import fix, output
 
+    running.name_and_args(args.rest, command)
     # What is said about steps and time is about the proof: the diagnosis takes its own.
     own = {"whole": False, "steps": None, "budget": None, "no_lab": False, "capture": None, "redact": False}
     words = argparse.Namespace(**{**vars(args), **own, "backends": False, "json": None})
@@ -84,6 +85,8 @@ def diagnosed(args: argparse.Namespace, *, command: str) -> Path | None:
     ended = running.observe(words, command=command)
     if ended.message:
         output.talk(ended.message)
+    if ended.interrupted:
+        raise KeyboardInterrupt  # who stops it wants nothing proved and nothing written
     return ended.capture if ended.training_seen else None
 
 

@@ -49,7 +49,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look, and print."""
-    if args.timeout <= 0:
+    if not 0 < args.timeout < float("inf"):
         raise UsageError(
             f"--timeout needs a number of seconds above 0, got {args.timeout:g}",
             do="fitdoctor env --timeout 90",

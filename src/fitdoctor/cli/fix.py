@@ -138,6 +138,8 @@ def _capture(args: argparse.Namespace, launcher: Any) -> tuple[Path | None, int]
         output.talk(ended.message)
     if ended.capture is not None:
         output.talk(f"the capture is {ended.capture}")
+    if ended.interrupted and (args.prove or args.apply or args.interactive):
+        raise KeyboardInterrupt  # who stops it wants nothing proved and nothing written
     code = running.exit_code(ended, whole=False)
     print()  # the script may have been stopped in the middle of a line
     return (ended.capture if ended.training_seen else None), code
@@ -196,7 +198,11 @@ def _fix(path: Path, wanted: Wanted, args: argparse.Namespace) -> int:
         page.render(plan.items, console)
     console.file.flush()
     if not plan.items:
-        output.talk("there is nothing to fix" if not wanted.only else "nothing was found by these rules")
+        if wanted.only:
+            output.talk("nothing was found by these rules")
+        else:
+            # Nothing may be slow, or nothing was seen.
+            output.talk(f"there is nothing to fix. {pipeline.diagnose_file(path).headline}")
         return EXIT_OK
     write = args.apply or args.interactive
     if args.prove and plan.ready:

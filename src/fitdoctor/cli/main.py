@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib
 import os
 import pkgutil
@@ -25,6 +26,7 @@ from fitdoctor.errors import EXIT_BUG, EXIT_OK, EXIT_USAGE, FitdoctorError, Usag
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 _VERSION = "--version"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,6 +43,7 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets an escape instead of an exception.
         if hasattr(stream, "reconfigure"):
@@ -50,24 +53,61 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _dispatch(words)
         sys.stdout.flush()
     except FitdoctorError as error:
-        print(f"fitdoctor: {error}", file=sys.stderr)
+        say(f"fitdoctor: {error}")
         return error.exit_code
     except KeyboardInterrupt:
         print("fitdoctor: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone; the interpreter must not complain when it flushes at exit.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has gone
+        _drop_output()
         return EXIT_BROKEN_PIPE
-    except SystemExit as leaving:  # argparse, after --help
+    except SystemExit as leaving:  # argparse, after --help; or rich, whose output nobody reads any more
+        if isinstance(leaving.__context__, BrokenPipeError):
+            return EXIT_BROKEN_PIPE
         return leaving.code if isinstance(leaving.code, int) else EXIT_OK
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            _drop_output()
+            say(f"fitdoctor: cannot write {error.filename or 'the answer'}: {error.strerror}")
+            say("  → make room for it, or write it somewhere else")
+            return EXIT_USAGE
+        if isinstance(error, FileNotFoundError) and _folder_is_gone():
+            say("fitdoctor: the folder this was started in is gone\n  → go to one that is there: cd")
+            return EXIT_USAGE
         if os.environ.get("FITDOCTOR_DEBUG"):
             raise
         report_bug(error, words)
         return EXIT_BUG
     return code
+
+
+def say(text: str) -> None:
+    """Print lines on standard error, as a terminal can show them: names in them may be hostile."""
+    from fitdoctor.report.characters import harmless
+
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    print("\n".join(harmless(line, encoding) for line in text.split("\n")), file=sys.stderr, flush=True)
+
+
+def _open_closed_streams() -> None:
+    """Give what was started without standard output or error (`>&-`) a place to write to."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
+
+
+def _folder_is_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _drop_output() -> None:
+    """Let nothing more be written; the interpreter must not complain when it flushes at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(words: list[str]) -> int:
@@ -137,11 +177,11 @@ def report_bug(error: Exception, words: Sequence[str]) -> None:
     import traceback
 
     message = " ".join(f"{type(error).__name__}: {error}".split())
-    print(f"fitdoctor: this is a bug in fitdoctor, not in your code: {message[:300]}", file=sys.stderr)
+    say(f"fitdoctor: this is a bug in fitdoctor, not in your code: {message[:300]}")
     with contextlib.suppress(OSError):
         handle, path = tempfile.mkstemp(prefix="fitdoctor-bug-", suffix=".log")
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"fitdoctor {__version__}, Python {platform.python_version()}, {platform.platform()}\n")
             log.write(f"command: {list(words)}\n\n")
             log.write("".join(traceback.format_exception(error)))
-        print(f"  → the details are in {path}; please report them", file=sys.stderr)
+        say(f"  → the details are in {path}; please report them")

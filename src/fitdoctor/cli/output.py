@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -37,7 +40,9 @@ def chosen_capture(path: str | None) -> Path:
 
 def talk(message: str) -> None:
     """Say something that is not the answer."""
-    print(f"fitdoctor: {message}", file=sys.stderr, flush=True)
+    from fitdoctor.cli.main import say
+
+    say(f"fitdoctor: {message}")
 
 
 def show(report: Report, source_of: Callable[[Site], list[str] | None] | None, stream: TextIO) -> None:
@@ -48,6 +53,29 @@ def show(report: Report, source_of: Callable[[Site], list[str] | None] | None, s
 
     render(report, Console(file=stream, highlight=False), source_of)
     stream.flush()
+
+
+def columns(stream: TextIO) -> int | None:
+    """Return how wide a terminal is; None: it is none, and lines may be as long as they are."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def lines(text: str, stream: TextIO) -> None:
+    """Print plain text in the characters that are there; where it is a terminal, broken between words."""
+    from fitdoctor.report.characters import harmless
+
+    width = columns(stream)
+    for line in text.split("\n"):
+        line = harmless(line, getattr(stream, "encoding", None) or "utf-8")
+        if width is not None and len(line) > width:
+            # What follows hangs below the text beside a label, or a little.
+            label = re.match(r" *\S+ {2,}", line)
+            hang = label.end() if label else len(line) - len(line.lstrip()) + 2
+            line = textwrap.fill(
+                line, width, subsequent_indent=" " * min(hang, width // 2),
+                break_on_hyphens=False, break_long_words=False,
+            )  # fmt: skip
+        print(line, file=stream)
 
 
 def page() -> Page:
@@ -64,7 +92,7 @@ def check_writable(path: str | None) -> None:
     if path is None or path == STDOUT or _special(Path(path)):
         return
     target = Path(path)
-    if target.is_dir():
+    if os.path.isdir(target):
         raise CannotWrite(f"expected a file name for the output, found the folder {target}", do="name a file in it")
     try:
         with tempfile.TemporaryFile(dir=target.absolute().parent):
@@ -116,7 +144,7 @@ def _encoded(pieces: Iterable[str]) -> Iterator[bytes]:
 
 
 def _special(path: Path) -> bool:
-    return path.exists() and not path.is_file() and not path.is_dir()
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _mode(target: Path) -> int:

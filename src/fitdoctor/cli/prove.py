@@ -55,7 +55,8 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "saves anything, until their speed-up is known well enough; and compare what they had learnt by then. "
         "What follows AFTER.py is given to both. With --fix the other version is the script with a fix of the newest "
         "diagnosis of it (it is run first where there is none); no file is changed.",
-        epilog="exit code: 0 proved faster; 1 no effect, refuted or inconclusive; 2 a script cannot be used",
+        epilog="exit code: 0 proved faster; 1 no effect, refuted or inconclusive; 2 a script cannot be used; 4 no "
+        "training was seen to take fixes from",
     )
     for name, details in OPTIONS.items():
         parser.add_argument(name, **details)
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.json:
         output.write(rendered.dumps(found), args.json)
-    print(rendered.text(found), file=sys.stderr if args.json == output.STDOUT else sys.stdout)
+    output.lines(rendered.text(found), sys.stderr if args.json == output.STDOUT else sys.stdout)
     return EXIT_OK if found.verdict == "PROVED" else EXIT_NOT_PROVED
 
 
@@ -116,6 +117,8 @@ def _prove_fixes(args: argparse.Namespace) -> int:
     from fitdoctor.report import proof as rendered
 
     cure.check_rules(args.fix)
+    if not args.rest:
+        raise UsageError("expected a script to prove a fix of", do="for example: fitdoctor prove --fix RULE train.py")
     capture = cure.diagnosed(args, command="prove")
     if capture is None:
         return EXIT_NO_TRAINING
@@ -132,5 +135,5 @@ def _prove_fixes(args: argparse.Namespace) -> int:
     found = outcome.tried[0].proof
     if args.json:
         output.write(rendered.dumps(found), args.json)
-    print(rendered.text(found), file=sys.stderr if args.json == output.STDOUT else sys.stdout)
+    output.lines(rendered.text(found), sys.stderr if args.json == output.STDOUT else sys.stdout)
     return EXIT_OK if found.verdict == "PROVED" else EXIT_NOT_PROVED

@@ -122,6 +122,8 @@ def script(name: str) -> str:
     """Return the name of a script that is there."""
     if not os.path.exists(name):
         raise UsageError(f"expected a script, found no file {name!r}", do=_nearest_script(name))
+    if not os.access(name, os.R_OK):
+        raise UsageError(f"the script {name} cannot be read", do="check its permissions")
     return name
 
 

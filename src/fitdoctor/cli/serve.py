@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,12 +33,14 @@ def run(args: argparse.Namespace) -> int:
     from fitdoctor.serve.server import Server
 
     folder = Path(args.folder) if args.folder else places.runs_folder()
-    if not folder.is_dir():
-        found = "a file" if folder.exists() else "nothing"
+    if not os.path.isdir(folder):
+        found = "a file" if os.path.exists(folder) else "nothing"
         raise UsageError(
             f"expected a folder of captures at {folder}, found {found}",
             do="name the folder, or make a capture first with `fitdoctor run your_script.py`",
         )
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise UsageError(f"the folder {folder} may not be read", do="check its permissions, or name another one")
     with Server(folder, args.port) as server:
         print(server.url, flush=True)
         output.talk(f"showing the runs in {folder}; stop with Ctrl-C")

@@ -102,7 +102,7 @@ def _convert(source: Source, folder: Path, asked: Asked) -> int:
     with _progress("files") as tell:
         result = convert.convert(source, folder, asked, tell)
     seconds = max(1e-9, time.monotonic() - start)
-    before = result.files + len(result.bad) - result.written
+    before = result.files - result.written
     talk(
         f"{result.files} files ({units.size(result.bytes)}) are in {result.shards} shards, each record read back and "
         f"compared; {result.written} of them now, {result.written / seconds:.0f} files/s"

@@ -69,7 +69,9 @@ class SourceFile:
         except SyntaxError as error:
             fault = Fault(error.lineno or 1, error.msg)
         except (ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested too deep for Python itself
-            fault = Fault(1, str(error) or "it is nested too deeply for Python to parse")
+            fault = Fault(
+                1, str(error) if isinstance(error, ValueError) else "it is nested too deeply for Python to parse"
+            )
         return ast.Module(body=[], type_ignores=[]), fault
 
     @property

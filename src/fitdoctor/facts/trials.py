@@ -13,6 +13,8 @@ from fitdoctor.facts.training import Training
 from fitdoctor.model import Capture, Change, Gap, Interval, Trial
 
 CAPPED = "run it capped (without --whole): fitdoctor run SCRIPT"
+WITH_LAB = "run it without --no-lab: fitdoctor run SCRIPT"
+BY_HAND = "try it in the script"
 FEWEST_TIMES = 3
 SIGMA_OF_DISTANCE = 1.4826
 """The standard deviation of normal values, in medians of their distance from the middle."""
@@ -77,6 +79,8 @@ class Trials:
     mode: str
     finished: bool = False
     """The script ended by itself."""
+    wanted: bool = True
+    """Experiments were to be made."""
 
     def ratio(self, name: str, remedy: str = CAPPED, experiment: str = "") -> tuple[Interval, Trial]:
         """Return changed over baseline step time of a trial, or raise MissingEvidence.
@@ -126,9 +130,11 @@ class Trials:
         """Say why nothing of the kind was tried."""
         if self.mode != "capped":
             return Gap(what, "experiments are made in capped runs only", remedy)
+        if not self.wanted:
+            return Gap(what, "no experiments were to be made in this run", WITH_LAB)
         if self.finished:
             return Gap(what, "the script ended before experiments could be made", FEWER)
-        return Gap(what, "the lab did not try it on this job", MORE_TIME if remedy == CAPPED else remedy)
+        return Gap(what, "the lab did not try it on this job", BY_HAND if remedy == CAPPED else remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,4 +212,5 @@ def establish(capture: Capture, training: Training) -> Trials:
         gaps=capture.gaps,
         mode=str(capture.meta.get("mode", "")),
         finished=(capture.meta.get("exit") or {}).get("reason") == "finished",
+        wanted=capture.meta.get("experiments") is not False,
     )

@@ -22,12 +22,12 @@ def project_of(script: str, cwd: str | None, named: str | None = None) -> str | 
         return os.path.realpath(named)
     if not os.path.isabs(script):
         return os.path.realpath(cwd) if cwd else None
-    folder = Path(os.path.realpath(script)).parent
+    folder, home = Path(os.path.realpath(script)).parent, Path(os.path.expanduser("~"))
     for each in (folder, *folder.parents):
-        if each not in (Path.home(), Path(each.anchor)) and any((each / mark).exists() for mark in _MARKS):
+        if each not in (home, Path(each.anchor)) and any((each / mark).exists() for mark in _MARKS):
             return str(each)
     start = os.path.realpath(cwd) if cwd else ""
-    inside = bool(start) and _inside(str(folder), start) and Path(start) not in (Path.home(), Path(folder.anchor))
+    inside = bool(start) and _inside(str(folder), start) and Path(start) not in (home, Path(folder.anchor))
     return start if inside else str(folder)
 
 

@@ -166,7 +166,7 @@ def read(path: Path) -> Journal:
 
 def open_ones(*, readable: bool = False) -> list[Journal]:
     """Return the journals that were not undone, newest first; one that cannot be read is an error, or left out."""
-    if not folder().is_dir():
+    if not os.path.isdir(folder()):
         return []
     journals: list[Journal] = []
     for each in folder().iterdir():

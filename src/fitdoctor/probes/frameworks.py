@@ -90,7 +90,7 @@ def installed() -> list[dict[str, Any]]:
 def keras() -> dict[str, Any]:
     """Describe Keras: version and the backend it will use, from its settings, without importing it."""
     found: dict[str, Any] = {"version": version_of("keras"), "tf_keras": version_of("tf-keras")}
-    home = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras")
+    home = Path(os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras"))
     found["backend"], found["backend_from"] = "tensorflow", "default"
     with contextlib.suppress(OSError, ValueError, AttributeError):
         backend = json.loads((home / "keras.json").read_text()).get("backend")

@@ -111,4 +111,5 @@ def _artifact(path: str) -> dict[str, Any]:
     relative = os.path.relpath(path)
     if relative.startswith(os.pardir):
         return {"uri": PurePath(os.path.abspath(path)).as_uri()}
-    return {"uri": quote(relative.replace(os.sep, "/")), "uriBaseId": _ROOT}
+    # As bytes: a name need not be UTF-8.
+    return {"uri": quote(os.fsencode(relative.replace(os.sep, "/"))), "uriBaseId": _ROOT}

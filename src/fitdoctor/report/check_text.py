@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from fitdoctor.model import Checked, Spot
+from fitdoctor.report.characters import harmless
 
 if TYPE_CHECKING:
     from fitdoctor.report.page import Page
@@ -24,7 +25,7 @@ def dumps(checked: Checked) -> str:
 def render(checked: Checked, stream: TextIO) -> None:
     """Print them; what has nothing to show is said without loading what draws."""
     for spot in checked.fixed:
-        stream.write(f"mended {spot.where}: {spot.suspicion.rule}: {spot.fix.title if spot.fix else ''}\n")
+        stream.write(f"mended {harmless(spot.where)}: {spot.suspicion.rule}: {spot.fix.title if spot.fix else ''}\n")
     if checked.spots:
         from rich.console import Console
 

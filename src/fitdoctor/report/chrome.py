@@ -49,15 +49,23 @@ class Slice:
 def pieces(path: str | os.PathLike[str]) -> Iterator[str]:
     """Yield the trace of a capture as JSON text, piece by piece; needs little memory however long the run was."""
     with store.scan(path) as rows:
-        meta = {key: json.loads(value) for key, value in rows("SELECT key, value FROM meta")}
-        zero = _zero(meta, rows)
-        about = {name: meta.get(name) for name in ("fitdoctor", "script", "mode", "backend", "versions", "started")}
-        yield f'{{"displayTimeUnit": "ms", "otherData": {_dumps(about)}, "traceEvents": [\n'
-        first = True
-        for event in _events(meta, rows, zero):
-            yield ("" if first else ",\n") + _dumps(event)
-            first = False
-        yield "\n]}\n"
+        try:
+            yield from _pieces(path, rows)
+        except (ValueError, KeyError, TypeError) as error:
+            raise store.damaged(path, error) from error
+
+
+def _pieces(path: str | os.PathLike[str], rows: Rows) -> Iterator[str]:
+    meta = {key: json.loads(value) for key, value in rows("SELECT key, value FROM meta")}
+    store.check_schema(meta, path)
+    zero = _zero(meta, rows)
+    about = {name: meta.get(name) for name in ("fitdoctor", "script", "mode", "backend", "versions", "started")}
+    yield f'{{"displayTimeUnit": "ms", "otherData": {_dumps(about)}, "traceEvents": [\n'
+    first = True
+    for event in _events(meta, rows, zero):
+        yield ("" if first else ",\n") + _dumps(event)
+        first = False
+    yield "\n]}\n"
 
 
 def _dumps(value: Any) -> str:

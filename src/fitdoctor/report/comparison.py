@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fitdoctor import units
@@ -54,8 +54,8 @@ def _both(change: Change, format_: Callable[[float], str]) -> tuple[str, str, st
     return told[0], told[1], f"{100 * (other / one - 1):+.0f} %"
 
 
-def text(found: Comparison, limit: float | None = None) -> str:
-    """Return the comparison in a few lines."""
+def text(found: Comparison, limit: float | None = None, width: int | None = None) -> str:
+    """Return the comparison in a few lines; where the table would be too wide, its ranges stand below it."""
     verdict = found.verdict
     lines = [
         f"{verdict[:1].upper()}{verdict[1:]}.",
@@ -64,12 +64,12 @@ def text(found: Comparison, limit: float | None = None) -> str:
         f"  after   {found.names[1]}",
         "",
     ]
-    table = [("", "before", "after", "change"), *rows(found)]
-    widths = [max(len(row[column]) for row in table) for column in range(4)]
-    for name, *cells in table:
-        line = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append(f"  {name:{widths[0]}}  {line}".rstrip())
-    lines.append("")
+    table = _table(rows(found))
+    if width is not None and max(map(len, table)) > width:
+        name, before, after, change = next(rows(found))
+        table = _table(tuple(cell.partition(" (")[0] for cell in row) for row in rows(found))
+        table += ["", f"  {name}  {before} before, {after} after: {change}"]
+    lines += [*table, ""]
     for word, rules in (("gone", found.gone), ("new", found.new), ("in both", found.kept)):
         lines.append(f"  {word:8} {', '.join(rules) or 'none'}")
     lines.append("")
@@ -79,6 +79,16 @@ def text(found: Comparison, limit: float | None = None) -> str:
     if limit is not None:
         lines += ["", gate(found, limit)]
     return "\n".join(harmless(line) for line in lines)
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    table = [("", "before", "after", "change"), *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(4)]
+    lines = []
+    for name, *cells in table:
+        line = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append(f"  {name:{widths[0]}}  {line}".rstrip())
+    return lines
 
 
 def data(found: Comparison, limit: float | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -344,7 +344,7 @@ def _unknown(page: Page, report: Report) -> None:
         gap = unknown.gap
         grouped.setdefault((gap.what, gap.reason, gap.remedy), []).append(unknown.rule)
     for (what, reason, remedy), rules in grouped.items():
-        page.paragraph((", ".join(rules), "yellow"), f"  {what}: {reason}", indent=2, hang=4)
+        page.paragraph(*_listed(rules, "yellow"), f"  {what}: {reason}", indent=2, hang=4)
         if remedy:
             page.paragraph(remedy, indent=4, lead=(f"{arrow} ", "dim"))
 
@@ -353,11 +353,15 @@ def _rest(page: Page, report: Report) -> None:
     if report.passed or report.not_applicable:
         page.blank()
     if report.passed:
-        names = ", ".join(dict.fromkeys(passed.rule for passed in report.passed))
-        page.entry("Fine", (names, "green"), style="bold")
+        page.entry("Fine", *_listed((passed.rule for passed in report.passed), "green"), style="bold")
     if report.not_applicable:
-        names = ", ".join(dict.fromkeys(other.rule for other in report.not_applicable))
-        page.entry("Not applicable", (names, "dim"), style="bold")
+        page.entry("Not applicable", *_listed((other.rule for other in report.not_applicable), "dim"), style="bold")
+
+
+def _listed(names: Iterable[str], style: str) -> list[Piece]:
+    """Return names one by one, each once: a single string of them all could be longer than any is shown."""
+    *before, last = dict.fromkeys(names)
+    return [*((f"{name}, ", style) for name in before), (last, style)]
 
 
 def _measurement(page: Page, report: Report) -> None:

@@ -145,7 +145,8 @@ class _Conversion:
                 self._write(shard, content, length)
         self._source_unchanged()
         self.manifest.completed()
-        return self._result(len(entries))
+        # What could not be read is known by now, and is nothing that was written.
+        return self._result(sum(not each.bad for shard in todo for each in self.manifest.entries(shard.number)))
 
     def _finished(self, shard: Shard) -> bool:
         """Tell whether a shard of an earlier run counts, and clear away what does not."""

@@ -132,6 +132,7 @@ class _Work:
     def begun(self) -> tuple[Search, Path]:
         """Measure the script as it is, and begin a search with that."""
         wanted = self._wanted
+        places.ready()
         self._tell("trial 0: as the script has it")
         result = self._run(Settings(), "own", never)
         if result.interrupted:
