@@ -14,6 +14,7 @@ from fitdoctor.facts.input_data import as_data
 from fitdoctor.facts.input_view import InputView
 from fitdoctor.facts.layers import Layers
 from fitdoctor.facts.layers import as_data as layers_as_data
+from fitdoctor.facts.loader import HotLine, HotLoop, Loader
 from fitdoctor.facts.roofline import Roofline
 from fitdoctor.facts.roofline import as_data as roofline_as_data
 from fitdoctor.facts.source_tree import SourceTree
@@ -41,6 +42,8 @@ from fitdoctor.model import (
 from fitdoctor.rules import Absent, Clear, Rule, Suspect, all_rules
 
 _BUG = "please report it, with the capture if you can"
+HOT = 0.5
+"""A line that takes less of making a batch than this is not worth naming by itself."""
 LARGE = 0.15
 """However much the steps of a run vary, a saving that is surely larger than this is something: what they vary by is in
 its interval already, and small savings alone could be nothing but noise."""
@@ -55,7 +58,8 @@ def diagnose(capture: Capture) -> Report:
     training, model, gap = _basis(facts)
     suspicions = tuple(each for each in outcomes if isinstance(each, Suspicion))
     host = _host_use(facts)
-    seen = headline.Seen(capture, training, model, gap, findings, unknown, suspicions, host.stolen if host else None)
+    stolen = host.stolen if host else None
+    seen = headline.Seen(capture, training, model, gap, findings, unknown, suspicions, stolen, _hot(facts))
     return Report(
         headline=headline.sentence(seen),
         run={
@@ -78,6 +82,18 @@ def diagnose(capture: Capture) -> Report:
         next_command=headline.next_command(seen),
         input=_input(facts),
     )
+
+
+def _hot(facts: Resolver) -> HotLine | HotLoop | None:
+    """Return where most of making a batch is spent: a line, or a loop with all that it calls."""
+    try:
+        loader = facts.get(Loader)
+    except MissingEvidence:
+        return None
+    line = max(loader.lines, key=lambda each: each.share, default=None)
+    loop = max(loader.loops or (), key=lambda each: each.share, default=None)
+    found = line if line is not None and line.share >= HOT else loop
+    return found if found is not None and found.share >= HOT else None
 
 
 def judge(rule: Rule, facts: Resolver) -> list[Outcome]:

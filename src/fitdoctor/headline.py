@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from fitdoctor import units
 from fitdoctor.facts import rows
+from fitdoctor.facts.loader import HotLine, HotLoop
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.model import PARTS, Capture, Finding, Gap, Interval, Steps, Suspicion, Unknown
@@ -42,6 +44,7 @@ _ELSEWHERE_WORDS = {
     "saving": "saving",
     "between epochs": "the time between epochs",
     "pause": "pauses between some epochs",
+    "first epoch": "what only the first epoch took",
     "calls": "the fixed cost of each call",
     "between calls": "the script's own code between the calls",
     "other calls": "the other calls of the script",
@@ -65,6 +68,8 @@ class Seen:
     suspicions: Sequence[Suspicion] = ()
     stolen: float | None = None
     """Share of the machine's processor time that others on the same host took."""
+    hot: HotLine | HotLoop | None = None
+    """Where most of the time goes that making a batch in Python takes, as far as that is known."""
 
 
 def bound(model: StepModel) -> str:
@@ -126,13 +131,21 @@ def _finish(seen: Seen, text: str, *, at_work: bool) -> str:
         return f"{capital}."
     doubts = _doubts(seen)
     if doubts:
-        return f"{capital}; nothing was found to fix, but {doubts}."
+        return f"{capital}; nothing was found to fix, but {doubts}.{_where_made(seen)}"
     if not at_work:
-        return f"{capital}; none of the rules explains it."
+        return f"{capital}; none of the rules explains it.{_where_made(seen)}"
     left = _unexplained(seen)
     if left:
         return f"{capital}; nothing was found to fix, but none of the rules explains {left}."
     return f"Nothing worth fixing: {text}."
+
+
+def _where_made(seen: Seen) -> str:
+    """Name the line that making a batch spends its time in, where the run waits for batches."""
+    if seen.hot is None or seen.model is None or bound(seen.model) != "input":
+        return ""
+    site = seen.hot.site
+    return f" {units.percent(seen.hot.share)} of making a batch is spent at {PurePath(site.path).name}:{site.line}."
 
 
 def _doubts(seen: Seen) -> str:

@@ -7,6 +7,9 @@ from fitdoctor.model import Interval
 _SECONDS_COUNT = 1199.5
 """Seconds; up to here a range in whole minutes would say too little."""
 
+BOUNDLESS = 100.0
+"""From so many times as fast on, the high end of a speed-up only says that nothing is known to stay."""
+
 
 def duration(seconds: float) -> str:
     """Format a duration with about three significant digits: ``1.23 ms``, ``45.6 s``, ``2 min 43 s``, ``2 h 05 min``.
@@ -74,8 +77,11 @@ def times(interval: Interval) -> str:
 
     >>> times(Interval(1.5, 1.84, 2.1))
     '1.8× (1.5 to 2.1)'
+    >>> times(Interval(2.5, 5.4, 1000.0))
+    '5.4× (at least 2.5)'
     """
-    return f"{interval.mid:.1f}× ({interval.low:.1f} to {interval.high:.1f})"
+    most = f"{interval.low:.1f} to {interval.high:.1f}" if interval.high < BOUNDLESS else f"at least {interval.low:.1f}"
+    return f"{interval.mid:.1f}× ({most})"
 
 
 def times_exact(interval: Interval) -> str:

@@ -89,6 +89,22 @@ def generator_object() -> Any:
     return rows().map(lambda x: x + generator.normal((4,))).batch(5)
 
 
+def keras_layers(*, counts: bool = False) -> Any:
+    """Layers of Keras draw from variables of their own, which every pass moves on; a counter is no such variable."""
+    import keras
+
+    vary = keras.Sequential([keras.layers.GaussianNoise(0.5, seed=1), keras.layers.Dropout(0.2)])
+    vary.build((None, 4))
+    counter = tf.Variable(0.0)
+
+    def change(x: Any) -> Any:
+        x = vary(x[None], training=True)[0]
+        return x + counter.assign_add(1.0) if counts else x
+
+    STATE["vary"], STATE["counter"] = vary, counter
+    return rows().map(change).batch(5)
+
+
 def global_seed() -> Any:
     tf.random.set_seed(5)
     try:
@@ -135,6 +151,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "random map with its own seed": lambda: rows().map(lambda x: x + tf.random.normal((4,), seed=1)).batch(5),
     "random map without a seed": lambda: rows().map(lambda x: x + tf.random.normal((4,))).batch(5),
     "random map with the global seed": global_seed,
+    "layers of Keras": keras_layers,
+    "layers of Keras and a counter": lambda: keras_layers(counts=True),
     "random map above a pure one": lambda: rows().map(tf.sort).map(lambda x: x + tf.random.normal((4,))).batch(5),
     "random map below a pure one": lambda: off(rows().map(lambda x: x + tf.random.normal((4,))).map(tf.sort).batch(5)),
     "stateless random map": lambda: rows().map(lambda x: x + tf.random.stateless_normal((4,), (1, 2))).batch(5),
@@ -217,6 +235,7 @@ CASES: dict[str, Callable[[], Any]] = {
 MUST_REFUSE = {
     "a variable that counts", "a table that counts", "a generator object", "Python that counts, numpy_function",
     "Python that counts, py_function", "a generator that counts", "cache file", "files in random order",
+    "layers of Keras", "layers of Keras and a counter",
     "elements that are datasets",
 }  # fmt: skip
 """Cases in which nothing may be accepted without consent."""
@@ -299,7 +318,18 @@ def judge(name: str) -> dict[str, Any]:
     return {"accepted": accepted, "wrong": wrong, "calls": STATE["count"] if name in MUST_REFUSE else 0}
 
 
+def with_consent(name: str) -> list[dict[str, Any]]:
+    """Return what is offered to call a map several times at once, where the user allows the data to be read twice."""
+    make = CASES[name]
+    offered = [each for each in found(make(), Seen()) if not isinstance(each, Refusal) and each.rule == "serial-map"]
+    verdicts = [(each.safety, check(make(), each, consents=True)) for each in offered]
+    return [{"safety": safety, "differs": verdict.differs, "why": verdict.why} for safety, verdict in verdicts]
+
+
 def main() -> None:
+    if sys.argv[1] == "consent":
+        print(json.dumps({name: with_consent(name) for name in ("layers of Keras", "layers of Keras and a counter")}))
+        return
     if sys.argv[1] == "determinism":
         tf.config.experimental.enable_op_determinism()
         tf.random.set_seed(3)

@@ -50,6 +50,18 @@ def test_no_hard_pipeline_is_rewritten_wrongly(doctor: Doctor, half: str) -> Non
 
 
 @pytest.mark.framework
+def test_layers_of_keras_draw_by_chance_and_counters_do_not(doctor: Doctor) -> None:
+    """That two passes of augmentation differ is no proof against a rewrite; that a counter went on is one."""
+    seen = ran(doctor, "adversarial.py", "consent")
+    drawn, counted = seen["layers of Keras"], seen["layers of Keras and a counter"]
+    assert drawn
+    assert {(each["safety"], each["differs"]) for each in drawn} == {("may change", False)}
+    assert all("draws random numbers" in each["why"] for each in drawn)
+    assert counted
+    assert all(each["differs"] for each in counted)
+
+
+@pytest.mark.framework
 def test_op_determinism_keeps_stateful_maps_serial(doctor: Doctor) -> None:
     seen = ran(doctor, "adversarial.py", "determinism")["seen"]["op determinism"]
     assert seen["wrong"] == []

@@ -36,6 +36,10 @@ _READS_FILES = frozenset(
     {"ReadFile", "TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset", "FixedLengthRecordDataset",
      "FixedLengthRecordDatasetV2", "ReaderReadV2", "MatchingFiles"}
 )  # fmt: skip
+_SEED_STATES = ("seed_generator_state", "StateVar")
+"""Names of the variables from which Keras's layers and `tf.random.Generator` draw their numbers."""
+_DRAWS = frozenset({"ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "RngReadAndSkip", "RngSkip"})
+"""What is done to them."""
 _RANDOM = WITH_SEED | {
     "ShuffleDataset", "ShuffleDatasetV2", "ShuffleDatasetV3", "ShuffleAndRepeatDataset", "ShuffleAndRepeatDatasetV2",
     "RandomDataset", "RandomDatasetV2",
@@ -63,6 +67,8 @@ class Contents:
     """Every random op has a seed of its own or the global one."""
     reads_state: bool = False
     """Reads variables or tables that somebody else may change."""
+    draws: str = ""
+    """The op that advances the state of a generator which is a variable: one of Keras, or of `tf.random`."""
     other: str = ""
     """The first op that changes state, or is not known to leave it alone."""
     reads_files: bool = False
@@ -79,7 +85,8 @@ class Contents:
         """Say what running it once more would disturb; empty where nothing."""
         if self.python:
             return "it calls Python, which may have side effects"
-        return f"it changes state ({self.other})" if self.other else ""
+        changed = self.other or self.draws
+        return f"it changes state ({changed})" if changed else ""
 
     @property
     def why(self) -> str:
@@ -117,7 +124,13 @@ def of_function(wrapper: Any) -> Contents:
     graph = getattr(getattr(wrapper, "function", None), "graph", None)
     if graph is None:
         return Contents(other="a function that was not traced")
-    return of_nodes(_nodes(graph.as_graph_def()))
+    return of_nodes(_nodes(graph.as_graph_def()), drawn=_only_seeds(graph))
+
+
+def _only_seeds(graph: Any) -> bool:
+    """Tell whether all variables that a function uses are the states of generators of random numbers."""
+    names = [str(each.name).rpartition("/")[2].partition(":")[0] for each in getattr(graph, "variables", ())]
+    return bool(names) and all(name.rstrip("_0123456789") in _SEED_STATES for name in names)
 
 
 def merged(several: Iterable[Contents]) -> Contents:
@@ -128,6 +141,7 @@ def merged(several: Iterable[Contents]) -> Contents:
         random=any(each.random for each in found),
         seeded=all(each.seeded for each in found),
         reads_state=any(each.reads_state for each in found),
+        draws=next((each.draws for each in found if each.draws), ""),
         other=next((each.other for each in found if each.other), ""),
         reads_files=any(each.reads_files for each in found),
         marked=any(each.marked for each in found),
@@ -148,12 +162,12 @@ def _nodes(graph: Any) -> Iterator[Any]:
         yield from function.node_def
 
 
-def of_nodes(nodes: Iterable[Any]) -> Contents:
-    """Judge ops one by one."""
+def of_nodes(nodes: Iterable[Any], *, drawn: bool = False) -> Contents:
+    """Judge ops one by one; `drawn`: what variables there are hold the states of generators of random numbers."""
     from tensorflow.python.framework import op_def_registry
 
     python = random = reads_state = reads_files = marked = False
-    seeded, other = True, ""
+    seeded, other, draws = True, "", ""
     for node in nodes:
         op = node.op
         if op in _CALLS or op in ("_Retval", "_Arg"):
@@ -162,14 +176,17 @@ def of_nodes(nodes: Iterable[Any]) -> Contents:
         marked |= _stateful(definition) and op not in ("Assert", "Placeholder")
         python |= op in _PYTHON
         reads_files |= op in _READS_FILES
-        if op in _RANDOM:
+        if drawn and op in _DRAWS:
+            random = True
+            draws = draws or (op if op != "ReadVariableOp" else "")
+        elif op in _RANDOM:
             random = True
             seeded &= bool(node.attr["seed"].i or node.attr["seed2"].i)
         elif op in _READS_STATE:
             reads_state = True
         elif op not in _PYTHON | _HARMLESS and (_stateful(definition) or _takes_resource(definition)):
             other = other or op
-    return Contents(python, random, seeded, reads_state, other, reads_files, marked)
+    return Contents(python, random, seeded, reads_state, draws, other, reads_files, marked)
 
 
 def _stateful(definition: Any) -> bool:
