@@ -210,8 +210,9 @@ class CallbackTime:
     """Ran on Keras's dispatch thread, beside the step, not inside it."""
     count: int
     total_ns: int
+    """Without tracing, imports and validation inside of it, which are counted as what they are."""
     self_ns: int
-    """Without nested saving, tracing and other accounted work."""
+    """Of it, without saving."""
     max_ns: int
 
 

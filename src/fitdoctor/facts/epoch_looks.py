@@ -26,11 +26,13 @@ class Look:
     """Everything but validation."""
     freeing: float
     """Of it, on TensorFlow: at its beginning, where the loop lets go of the data of the epoch before (see `pauses`)."""
+    compiling: float = 0.0
+    """Of it, for what is called behind the steps: a callback that predicts."""
 
     @property
     def whole(self) -> float:
-        """All of it."""
-        return self.validation + self.outside
+        """All of it but compiling."""
+        return self.validation + self.outside - self.compiling
 
 
 def later_epochs(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> list[Look]:
@@ -88,7 +90,8 @@ def _epoch_looks(capture: Capture, call: Call, steps: Steps, saving_s: float) ->
         outside = end - here.start_ns - inside - here.validation_ns - saved - first
         frees = call.info.get("backend") == "tensorflow"
         freeing = min(max(0.0, outside), _at_its_beginning(steps, mine) - first) if frees else 0.0
-        looks.append(Look(validation / 1e9, max(0.0, outside) / 1e9, max(0.0, freeing) / 1e9))
+        behind = min(max(0.0, compiling - here.validation_ns), max(0.0, outside))
+        looks.append(Look(validation / 1e9, max(0.0, outside) / 1e9, max(0.0, freeing) / 1e9, behind / 1e9))
     return looks
 
 

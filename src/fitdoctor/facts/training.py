@@ -282,7 +282,9 @@ def _after_last_epoch(capture: Capture, calls: Sequence[Call]) -> float:
         return 0.0
     ends = [each.end_ns for each in capture.epochs if each.call == call.id and each.end_ns is not None]
     hooks = sum(each.total_ns for each in capture.callbacks if each.call == call.id and each.hook == "on_train_end")
-    after = (call.end_ns - max(ends, default=call.end_ns) - hooks) / 1e9
+    last = max(ends, default=call.end_ns)
+    compiling = sum(each.duration_ns for each in capture.compiles if last <= each.start_ns < call.end_ns)
+    after = (call.end_ns - last - hooks - compiling) / 1e9
     return after if after > pauses.LEAST_STALL else 0.0
 
 

@@ -26,7 +26,8 @@ HOOKS = (
 
 _IN_STEP = frozenset({acc.LOOP, acc.BETWEEN})
 """On top of the account while Keras's loop over batches calls its callbacks."""
-_NESTED = (acc.SAVING, acc.COMPILING, acc.IMPORTS, acc.VALIDATION)
+_ELSEWHERE = (acc.COMPILING, acc.IMPORTS, acc.VALIDATION)
+"""What happens inside of a hook and is counted as what it is, not as the hook's."""
 
 
 class HookTime:
@@ -96,7 +97,7 @@ class CallbackTimer:
         totals, settle = account.totals, account.settle
         get_ident = threading.get_ident
         here: HookTime | None = None
-        a, b, c, d = _NESTED
+        a, b, c = _ELSEWHERE
 
         @functools.wraps(original)
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -106,7 +107,7 @@ class CallbackTimer:
             mine = get_ident() == recorder.owner
             inside = mine and account.top in _IN_STEP
             start = account.enter(acc.CALLBACK) if inside else settle() if mine else clock()
-            nested = totals[a] + totals[b] + totals[c] + totals[d]
+            elsewhere, saving = totals[a] + totals[b] + totals[c], totals[acc.SAVING]
             try:
                 return original(*args, **kwargs)
             except BaseException as error:
@@ -117,7 +118,8 @@ class CallbackTimer:
                 if mine:
                     if here is None:
                         here = self._time(label, hook, site, builtin, threaded=False)
-                    here.add(spent, spent - (totals[a] + totals[b] + totals[c] + totals[d] - nested))
+                    spent -= totals[a] + totals[b] + totals[c] - elsewhere
+                    here.add(spent, spent - (totals[acc.SAVING] - saving))
                 else:
                     self._time(label, hook, site, builtin, threaded=True).add(spent, spent)
 

@@ -15,13 +15,18 @@ NAME = "batch size"
 FACTORS = (2, 4, 8, 16, 32)
 FLAT = 0.95
 """A batch twice as large that leaves more than this of the time per sample no longer raises the throughput."""
+VERY_FEW = 4
 _LONG_NS = 500e6
 _KIB = 1024
 
 
 def worth(seen: Seen) -> float:
-    """Weigh what larger batches could share out; last, since they change the learning, but where gradients add up."""
-    least = 0.5 if seen.info.get("accumulation") else 0.2
+    """Weigh what larger batches could share out; last, since they change the learning.
+
+    But where gradients add up, and where a batch holds so few samples that hardly anything else could matter as much.
+    """
+    few = 0 < int(seen.info.get("batch_size") or 0) <= VERY_FEW
+    least = 0.8 if few else 0.5 if seen.info.get("accumulation") else 0.2
     return least * (1 - seen.shares["fetch"]) if seen.step_ns < _LONG_NS else 0.0
 
 

@@ -11,9 +11,10 @@ The lab trained the very model on batches 2, 4, 8, 16 and 32 times as large (as 
 memory sufficed), in turns with the user's own.  What twice the samples do not add to a step does not depend on them.
 Only if that is most of the step, beyond what the same batches would gain by `steps_per_execution`, XLA or fewer metrics
 (measured too), is the batch called tiny, and only up to 32 samples, what Keras takes by itself: how much larger batches
-may get before the model learns more slowly, nobody can tell from speed.  (On two cores a small network on batches of 64
-took twice as long for a step on 512: faster per sample, and another training.  Twice the batch took 1.2 times as long
-on torch with 16 samples and a tiny model, and 1.8 to 2.6 times with 48 or 64 samples and ordinary convolutions.)
+may get before the model learns more slowly, nobody can tell from speed.  What those others would gain is not counted,
+but for batches of at most four samples.  (On two cores a small network on batches of 64 took twice as long for a step on
+512: faster per sample, and another training.  Twice the batch took 1.2 times as long on torch with 16 samples and a tiny
+model, and 1.8 to 2.6 times with 48 or 64 samples and ordinary convolutions.)
 
 ## What to do
 
@@ -51,6 +52,8 @@ from fitdoctor.rules import INPUT_BOUND, Absent, Clear, Verdict
 
 USUAL = 32
 """What Keras takes as a batch when the script does not say: larger ones are a matter of learning."""
+VERY_FEW = 4
+"""So few samples are what is wrong, whatever else would help them."""
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
@@ -100,9 +103,11 @@ def _judge(trials: Trials, model: StepModel, curve: BatchCurve) -> Verdict:
             f"of a step on {curve.own} samples, {units.percent_range(curve.fixed)} do not depend on them: "
             "most of it is their own work, or would be gained without other batches"
         )
-    # What the same batches would gain in other ways is not this cause's.
-    ends = zip(reversed(free.ends), each.ends, strict=True)
-    change = fewer_steps(Interval(*(1 - stays + end for stays, end in ends)), factor)
+    left = each
+    if curve.own > VERY_FEW:
+        # What the same batches would gain in other ways is not this cause's.
+        left = Interval(*(1 - stays + end for stays, end in zip(reversed(free.ends), each.ends, strict=True)))
+    change = fewer_steps(left, factor)
     return [
         Cost(
             saving=model.with_change(change).saving(),
