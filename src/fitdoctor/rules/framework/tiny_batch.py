@@ -12,9 +12,9 @@ memory sufficed), in turns with the user's own.  What twice the samples do not a
 Only if that is most of the step, beyond what the same batches would gain by `steps_per_execution`, XLA or fewer metrics
 (measured too), is the batch called tiny, and only up to 32 samples, what Keras takes by itself: how much larger batches
 may get before the model learns more slowly, nobody can tell from speed.  What those others would gain is not counted,
-but for batches of at most four samples.  (On two cores a small network on batches of 64 took twice as long for a step on
-512: faster per sample, and another training.  Twice the batch took 1.2 times as long on torch with 16 samples and a tiny
-model, and 1.8 to 2.6 times with 48 or 64 samples and ordinary convolutions.)
+but for batches of at most four samples.  (On two cores a small network on batches of 64 took twice as long for a step
+on 512: faster per sample, and another training.  Twice the batch took 1.2 times as long on torch with 16 samples and a
+tiny model, and 1.8 to 2.6 times with 48 or 64 samples and ordinary convolutions.)
 
 ## What to do
 
