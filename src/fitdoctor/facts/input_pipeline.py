@@ -115,6 +115,13 @@ class InputPipeline:
         """Elements come from memory and nothing is done to them: there is nothing to read, to compute or to keep."""
         return all(each.op in _MOVES for each in self.operators or ())
 
+    @property
+    def maps(self) -> bool:
+        """Something is done to its elements, one by one or batch by batch."""
+        return any(
+            each.op in ("Map", "ParallelMap", "Interleave", "ParallelInterleave") for each in self.operators or ()
+        )
+
     def works_ahead(self) -> str | None:
         """Name what prepares the next batch while the step computes; None where nothing does."""
         assert self.operators is not None

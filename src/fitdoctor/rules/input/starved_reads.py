@@ -65,6 +65,8 @@ def measure(pipeline: InputPipeline, trials: Trials, model: StepModel) -> Verdic
         return Absent(f"the input is {pipeline.adapter}, not tf.data")
     if pipeline.only_moves:
         return Clear("the pipeline only batches what is in memory: it reads nothing")
+    if any(each.kind == "generator" for each in pipeline.functions) and not pipeline.maps:
+        return Absent("its elements come from a generator, and are handed on as they are: it reads for itself")
     model.need("input")
     if not felt(trials, model, rewrite(STARVED)):
         return Clear("the step does not wait for input")
