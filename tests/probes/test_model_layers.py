@@ -117,3 +117,14 @@ def test_the_outline_of_a_model_is_read_once() -> None:
     assert model_layers.known(made) is None, "it has no weights yet"
     made.built = True
     assert model_layers.known(made) is model_layers.known(made)
+
+
+def test_a_model_that_is_never_called_has_layers_all_the_same() -> None:
+    """A GAN: `train_step` calls its two networks, and nobody calls the whole."""
+    gan = model(model(dense("a", 8, 4)), model(dense("b", 4, 8)))
+    assert model_layers.known(gan) is None, "nothing says that there are weights"
+    for part in model_layers.leaves(gan):
+        part.built = True
+    found = model_layers.known(gan)
+    assert found is not None
+    assert found["count"] == 2

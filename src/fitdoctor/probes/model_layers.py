@@ -53,11 +53,17 @@ _known: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictiona
 
 def known(model: Any) -> dict[str, Any] | None:
     """Return the outline of a model, read once; None where its layers have no weights yet."""
-    if not getattr(model, "built", False):
+    if not getattr(model, "built", False) and not _parts_are_built(model):
         return None
     if model not in _known:
         _known[model] = outline(model)
     return _known[model]
+
+
+def _parts_are_built(model: Any) -> bool:
+    """Tell whether all layers of a model have their weights: of one whose own `call` nobody ever calls, as a GAN's."""
+    found = list(leaves(model))
+    return bool(found) and all(getattr(each, "built", False) for each in found)
 
 
 def outline(model: Any) -> dict[str, Any]:

@@ -47,7 +47,6 @@ def prove(
     may_change: bool = False,
     incomparable: str = "",
     watched: int | None = None,
-    refute: bool = False,
     tell: Callable[[str], None] = lambda text: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Proof:
