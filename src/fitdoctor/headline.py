@@ -51,6 +51,8 @@ _ELSEWHERE_WORDS = {
     "short calls": "short calls of predict or evaluate in the loop",
     "compiling again": "tracing and compiling the same functions again",
 }
+_ONCE = frozenset({"set-up", "compiling", "first epoch"})
+"""Paid once, however long the training is."""
 _PLURAL = frozenset({"callbacks", "epoch callbacks", "other calls", "short calls"})
 
 
@@ -132,6 +134,8 @@ def _finish(seen: Seen, text: str, *, at_work: bool) -> str:
     doubts = _doubts(seen)
     if doubts:
         return f"{capital}; nothing was found to fix, but {doubts}.{_where_made(seen)}"
+    if seen.model is not None and bound(seen.model) in _ONCE:
+        return f"{capital}; a longer one would not pay that again, and nothing else was found to fix."
     if not at_work:
         return f"{capital}; none of the rules explains it.{_where_made(seen)}"
     left = _unexplained(seen)
