@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from rich.cells import chop_cells
 from rich.console import Console
 
 from fitdoctor import units
@@ -299,9 +300,19 @@ def _fix(page: Page, fix: Fix, margin: int) -> None:
         return
     lines = fix.diff.rstrip("\n").split("\n")
     for text in lines[:_DIFF_MOST]:
-        page.line(" " * (margin + 5), (page.fit(text.rstrip("\r"), page.width - margin - 5), _diff_style(text)))
+        for piece in _diff_line(page, text.rstrip("\r"), page.width - margin - 5):
+            page.line(" " * (margin + 5), (piece, _diff_style(text)))
     if len(lines) > _DIFF_MOST:
         page.line(" " * (margin + 5), (f"and {len(lines) - _DIFF_MOST} more lines", "dim"))
+
+
+def _diff_line(page: Page, line: str, width: int) -> list[str]:
+    """Break a line that changes where it is too long: what is new in it may stand at its end."""
+    if _diff_style(line) not in ("green", "red"):
+        return [page.fit(line, width)]
+    text = page.clean(line)
+    first, *rest = chop_cells(text, max(width, 20)) or [""]
+    return [first, *(f"    {each}" for each in chop_cells("".join(rest), max(width - 4, 20)))] if rest else [first]
 
 
 def _diff_style(line: str) -> str:
