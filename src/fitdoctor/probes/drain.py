@@ -18,6 +18,8 @@ from fitdoctor.probes.install import hide
 from fitdoctor.probes.steps import Tracker
 
 EARLY_SAMPLES = 16
+AGAIN_SAMPLES, MOST_TIMES = 8, 20
+"""Early samples of each train function that follows the first, and of how many of them: each may be another model."""
 EARLY_EVERY = 5
 LATE_EVERY = 400
 LATE_SECONDS = 0.5
@@ -30,6 +32,8 @@ class Drainer:
         self._tracker = tracker
         self._wait = wait
         self._samples = 0
+        self._early = EARLY_SAMPLES
+        self._functions = 0
         self._last_ns = 0
         self.countdown = EARLY_EVERY
         """Train function calls until the next one that may be sampled."""
@@ -41,12 +45,19 @@ class Drainer:
         wait = waiting(backend)
         return None if wait is None else cls(tracker, wait)
 
+    def renew(self) -> None:
+        """Sample early again: another train function follows, whose steps may be quite different ones."""
+        self._functions += 1
+        if 1 < self._functions <= MOST_TIMES:
+            self._samples, self._early = 0, AGAIN_SAMPLES
+            self.countdown = EARLY_EVERY
+
     def run(self, original: Any, args: tuple[Any, ...], call: ActiveCall) -> Any:
         """Run one train function call with the device awaited before and after, if the time for it has come."""
         tracker = self._tracker
         account = tracker.account
         clock = tracker.recorder.clock
-        early = self._samples < EARLY_SAMPLES
+        early = self._samples < self._early
         self.countdown = EARLY_EVERY if early else LATE_EVERY
         sampled = call.warmth[0] >= 2 and (early or clock() - self._last_ns >= LATE_SECONDS * 1e9)
         if sampled and call.last_result is not None:

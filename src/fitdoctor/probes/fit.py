@@ -293,6 +293,8 @@ class FitProbe:
             # Asked only now: the script may choose its devices until it trains.
             self._drainer, self._drainer_known = Drainer.of(self.backend, tracker), True
         drainer = self._drainer
+        if drainer is not None:
+            drainer.renew()
 
         stack, totals, clock = account.stack, account.totals, account.clock
         loop, run = acc.LOOP, acc.RUN
