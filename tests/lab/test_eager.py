@@ -116,3 +116,61 @@ def test_replicas_that_take_turns(doctor: Doctor) -> None:
 def test_compiled_replicas_are_no_eager_ones(doctor: Doctor) -> None:
     _, report = run(doctor, CORPUS / "eager-replicas" / "fast.py")
     assert not report.findings
+
+
+UNJITTED = """
+import jax
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(1)
+layers = [keras.layers.Dense(32, "relu") for _ in range(6)]
+model = keras.Sequential([keras.Input((8,)), *layers, keras.layers.Dense(1)])
+optimizer = keras.optimizers.Adam()
+optimizer.build(model.trainable_variables)
+data = np.random.default_rng(0).random((64, 16, 8), "float32")
+seen = []
+
+
+def compute_loss(trainable, fixed, x):
+    y, fixed = model.stateless_call(trainable, fixed, x, training=True)
+    return keras.ops.mean((y - x[:, :1]) ** 2), fixed
+
+
+gradient = jax.value_and_grad(compute_loss, has_aux=True)
+
+
+def train_step(state, x):
+    trainable, fixed, slots = state
+    (loss, fixed), gradients = gradient(trainable, fixed, x)
+    trainable, slots = optimizer.stateless_apply(slots, gradients, trainable)
+    {reads}
+    return loss, (trainable, fixed, slots)
+
+
+variables = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
+state = [[each.value for each in group] for group in variables]
+for epoch in range(100_000):
+    for x in data:
+        loss, state = train_step(state, x)
+"""
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("reads", ["pass", "seen.append(float(loss))"])
+def test_a_step_of_jax_that_nobody_jitted(doctor: Doctor, reads: str) -> None:
+    script = doctor.script(UNJITTED.format(reads=reads))
+    ran = doctor.run("--steps", "60", "--budget", "20", str(script), backend="jax", lab=True)
+    assert ran.code == 0, ran.err
+    report = pipeline.diagnose_file(ran.capture_path)
+    (loop,) = (call for call in ran.capture.calls if call.kind == "loop")
+    assert abs(loop.info["planned_steps"] - 6_400_000) < 200, "every turn of the loop is one step"
+    if reads != "pass":
+        # What it reads while it runs, a jitted step does not have: that is said, and nothing is promised.
+        assert "eager-step" in {each.rule for each in report.unknown}
+        return
+    found = next(each for each in report.findings if each.rule == "eager-step")
+    # Some hundred operations one by one: jitted, a step takes far less on any machine (a wide margin).
+    assert found.cost.saving.mid > 0.3
+    assert found.fix is not None
+    assert "@jax.jit" in found.fix.title

@@ -273,7 +273,7 @@ class Session:
         self._ask_length()
         self.detach()
         if self.experiments is not None and self.recorder.live:
-            eager = call.op_by_op and call.info.get("backend") == "tensorflow"
+            eager = call.op_by_op and call.info.get("backend") in ("tensorflow", "jax")
             if eager:
                 call.arguments = step_function.find(sys._getframe(1)) or call.arguments
             step = eager or (call.kind == "loop" and call.arguments is not None)

@@ -25,7 +25,7 @@ from fitdoctor.lab import calls, experiments, interrupts
 from fitdoctor.lab.beside import JittedStep
 from fitdoctor.lab.job import Job
 from fitdoctor.lab.snapshot import Snapshot
-from fitdoctor.lab.step_blocks import CompiledStep, EagerStep
+from fitdoctor.lab.step_blocks import CompiledStep, EagerStep, UnjittedStep
 from fitdoctor.model import Gap
 from fitdoctor.probes import account as acc
 from fitdoctor.probes.recorder import Recorder
@@ -275,7 +275,7 @@ def _run_eager(recorder: Recorder, call: Any, arguments: Any, seconds: float, te
         if seconds < LEAST_SECONDS:
             raise CannotRun("the budget was used up before it", do="give it more time with --budget")
         deadline = time.monotonic() + seconds
-        step = EagerStep(*arguments)
+        step = (UnjittedStep if call.info.get("backend") == "jax" else EagerStep)(*arguments)
         detail = {"compile_s": step.compile_s}
         _compare(recorder, call, Comparison("compiled", step.compiled, step.as_is, detail), deadline)
 

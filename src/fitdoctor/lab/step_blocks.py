@@ -55,6 +55,30 @@ class StepBlocks:
         return (time.perf_counter_ns() - start) / calls
 
 
+class UnjittedStep:
+    """A step of JAX, op by op as it is, and jitted: what it returns is dropped, and nothing else may change."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        jax = sys.modules["jax"]
+        jitted = jax.jit(function)
+        self._blocks = StepBlocks("jax")
+        self._as_is: Callable[[], Any] = lambda: function(*args, **kwargs)
+        self._jitted: Callable[[], Any] = lambda: jitted(*args, **kwargs)
+        start = time.perf_counter()
+        with quiet():
+            # A step that keeps anything in variables of its own would leave half of itself in them.
+            jax.block_until_ready(self._jitted())
+        self.compile_s = time.perf_counter() - start
+
+    def as_is(self) -> float:
+        """Run a block op by op; return nanoseconds per step."""
+        return self._blocks.run(self._as_is)
+
+    def compiled(self) -> float:
+        """Run a block of the jitted step."""
+        return self._blocks.run(self._jitted)
+
+
 class CompiledStep:
     """A compiled step whose arguments it has seen: nothing is compiled again."""
 

@@ -43,6 +43,8 @@ class LoopProbe:
         self._elsewhere = 0
         self.applied = 0
         """How often an optimizer was applied, on any thread."""
+        self._stateless = 0
+        """How many `stateless_apply` are under way: each holds an `apply`."""
         self._drainers: dict[str, Drainer | None] = {}
 
     def attach(self, watch: ImportWatch) -> None:
@@ -162,6 +164,8 @@ class LoopProbe:
         def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(optimizer, *args, **kwargs)
             self.applied += 1
+            if self._stateless:
+                return result  # what it is a part of counts
             if (
                 tracker.stack
                 or self._explicit
@@ -181,7 +185,11 @@ class LoopProbe:
 
     def _stateless_apply(self, original: Any) -> Callable[..., Any]:
         def stateless_apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(optimizer, *args, **kwargs)
+            self._stateless += 1
+            try:
+                result = original(optimizer, *args, **kwargs)
+            finally:
+                self._stateless -= 1
             self._jax_update(args[1] if len(args) > 1 else kwargs.get("grads"))
             return result
 

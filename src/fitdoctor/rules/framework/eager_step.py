@@ -128,6 +128,7 @@ def measure(training: Training, trials: Trials, model: StepModel) -> Verdict:
             change=change,
             evidence={
                 "trial": trial.name,
+                "backend": training.backend,
                 "baseline_steps": len(trial.baseline_ns),
                 "compiled_steps": len(trial.changed_ns),
                 "ratio": {"low": ratio.low, "mid": ratio.mid, "high": ratio.high},
@@ -142,7 +143,8 @@ def fix(cost: Cost, source: SourceTree | None) -> Fix | None:
     switched = [each for call in calls if _switches(call) for each in _off(call)]
     if cost.site is None:
         return Fix("remove run_eagerly=True", "same", edits=tuple(switched))
-    title = "decorate the step with @tf.function (or @jax.jit); what it prints or keeps moves out of it"
+    decorator = "@jax.jit" if cost.evidence.get("backend") == "jax" else "@tf.function"
+    title = f"decorate the step with {decorator}; what it prints or keeps moves out of it"
     tapes = [call for call in calls if _eager_tape(call)]
     steps = {function: call for call in tapes if (function := spots.function_around(call.file, call.node)) is not None}
     if len(steps) != 1:
