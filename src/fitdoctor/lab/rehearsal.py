@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from fitdoctor.errors import CannotRun
+from fitdoctor.lab import in_turn
 from fitdoctor.lab.bench import BLOCKS_EXPECTED, Comparison
 from fitdoctor.lab.freeing import Freeing
 from fitdoctor.lab.job import BARE, Job, Variant, wait_for
@@ -179,7 +180,8 @@ class Epochs:
 
             model.train_function = run
             watching = [LambdaCallback(on_epoch_end=ends)]
-            model.fit(**self._given, epochs=_ENDLESS, verbose=0, callbacks=watching)
+            given = {**self._given, "x": in_turn.shared(self._given.get("x"))}
+            model.fit(**given, epochs=_ENDLESS, verbose=0, callbacks=watching)
         if len(marks) < 2:
             raise CannotRun(_USED_UP, do=_TWICE)
         # Elsewhere the first batch is fetched there.
