@@ -40,6 +40,9 @@ When the step does not wait; when the measured rate does not rise with workers (
 
     DataLoader(pictures, batch_size=32)                                             # slow
     DataLoader(pictures, batch_size=32, num_workers=8, persistent_workers=True)     # fast
+
+    model.fit(batches(), steps_per_epoch=100)                                       # slow: one generator
+    model.fit(Batches(workers=4, use_multiprocessing=True))                         # fast: a PyDataset of the same
 """
 
 from __future__ import annotations
