@@ -54,7 +54,7 @@ class Found:
         )
 
 
-ONCE = ("imports", "set-up", "compiling", "pause", "first epoch", "paid once")
+ONCE = ("imports", "set-up", "compiling", *pairs.PAID_ONCE, "paid once")
 """What a longer training would not pay again."""
 
 

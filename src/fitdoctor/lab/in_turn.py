@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fitdoctor.errors import CannotRun
+from fitdoctor.probes.install import is_users
 
 BUSY = "generator already executing"
 PATIENCE_SECONDS = 30.0
@@ -39,6 +40,14 @@ def _drawn(generator: Iterator[Any]) -> Iterator[Any]:
         except StopIteration:
             return
         yield element
+
+
+def written_at(generator: Any) -> dict[str, Any]:
+    """Return where the user wrote a generator; nothing where it is none, or somebody else's."""
+    code: Any = getattr(generator, "gi_code", None)
+    if code is None or not is_users(code.co_filename):
+        return {}
+    return {"path": code.co_filename, "line": code.co_firstlineno, "symbol": code.co_name}
 
 
 @contextlib.contextmanager

@@ -56,7 +56,10 @@ class StepBlocks:
 
 
 class UnjittedStep:
-    """A step of JAX, op by op as it is, and jitted: what it returns is dropped, and nothing else may change."""
+    """A step of JAX, op by op as it is, and jitted: what it returns is dropped.
+
+    One that changes variables of its own leaves tracers in them, and fails when it runs op by op next: that is a gap.
+    """
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         jax = sys.modules["jax"]
@@ -66,7 +69,6 @@ class UnjittedStep:
         self._jitted: Callable[[], Any] = lambda: jitted(*args, **kwargs)
         start = time.perf_counter()
         with quiet():
-            # A step that keeps anything in variables of its own would leave half of itself in them.
             jax.block_until_ready(self._jitted())
         self.compile_s = time.perf_counter() - start
 

@@ -38,7 +38,7 @@ _SAFETY = {
     "may change": ("may change results", "yellow"),
     "manual": ("by hand", "yellow"),
 }
-_BOUNDS = {
+BOUNDS = {
     "other": "the loop's own Python",
     "between epochs": "the time between epochs",
     "pause": "pauses between some epochs",
@@ -324,7 +324,7 @@ def _diff_style(line: str) -> str:
 def _ceiling(page: Page, report: Report) -> None:
     if report.ceiling is None:
         return
-    speedup, bound = report.ceiling.speedup, _BOUNDS.get(report.ceiling.bound, report.ceiling.bound)
+    speedup, bound = report.ceiling.speedup, BOUNDS.get(report.ceiling.bound, report.ceiling.bound)
     if report.findings:
         faster = units.times(speedup) if math.isfinite(speedup.high) else f"at least {speedup.low:.1f}×"
         page.heading("If all of this were fixed", f"  {faster} faster; what limits it then is {bound}")

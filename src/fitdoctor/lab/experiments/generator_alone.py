@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from fitdoctor.errors import CannotRun
+from fitdoctor.lab import in_turn
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.experiments.loader_alone import Puller
 from fitdoctor.lab.job import Job
 from fitdoctor.probes.dataset_tf import stages
 from fitdoctor.probes.input_tf_generators import KEPT
-from fitdoctor.probes.install import is_users
 
 NAME = "the generator alone"
 TRAINS = False
@@ -50,9 +50,7 @@ class Bare:
     def __init__(self, begin: Any) -> None:
         self._begin = begin
         self._elements = iter(begin())
-        code: Any = getattr(self._elements, "gi_code", None)
-        users = code is not None and is_users(code.co_filename)
-        self.site = {"path": code.co_filename, "line": code.co_firstlineno, "symbol": code.co_name} if users else {}
+        self.site = in_turn.written_at(self._elements)
         """Where the user wrote it."""
 
     def block(self, seconds: float = 0.1) -> float:

@@ -19,7 +19,6 @@ from fitdoctor.lab import in_turn
 from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.job import Job, Offer
 from fitdoctor.lab.loading import pull
-from fitdoctor.probes.install import is_users
 from fitdoctor.rewrites.loader_copies import is_pydataset
 from fitdoctor.rewrites.processes import in_processes
 from fitdoctor.rewrites.randomness import unchanged
@@ -48,7 +47,7 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     if isinstance(data, types.GeneratorType):
         if _connected():
             raise CannotRun("the script holds connections, which processes cannot share", do="try it in the script")
-        said = _made_by(data)
+        said = in_turn.written_at(data)
         still = functools.partial(in_turn.still, data)
         data = _drawn()(data, seen.info.get("steps_per_epoch"))
     elif not is_pydataset(data) or data.use_multiprocessing:
@@ -92,14 +91,6 @@ def _drawn() -> Any:
             return in_turn.draw(self._generator)
 
     return Drawn
-
-
-def _made_by(generator: Any) -> dict[str, Any]:
-    """Return where the user wrote a generator."""
-    code = generator.gi_code
-    if not is_users(code.co_filename):
-        return {}
-    return {"path": code.co_filename, "line": code.co_firstlineno, "symbol": code.co_name}
 
 
 def _connected() -> bool:

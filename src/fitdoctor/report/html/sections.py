@@ -12,20 +12,11 @@ from typing import Any
 from fitdoctor import units
 from fitdoctor.model import PARTS, PHASES, Finding, Fix, Interval, Report, Site
 from fitdoctor.report.html.drawing import Segment, Span, scale, segments, span
-from fitdoctor.report.terminal import interval_of
+from fitdoctor.report.terminal import BOUNDS, interval_of
 
 SourceOf = Callable[[Site], "list[str] | None"]
 
 SAFETY = {"same": "same results", "may change": "may change results", "manual": "by hand"}
-BOUNDS = {
-    "other": "the loop's own Python",
-    "between epochs": "the time between epochs",
-    "pause": "pauses between some epochs",
-    "first epoch": "what only the first epoch took",
-    "calls": "the fixed cost of each call",
-    "between calls": "the code between the calls",
-    "other calls": "the script's other calls",
-}
 _AROUND, _FRAME_MOST = 3, 14
 
 
