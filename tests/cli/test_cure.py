@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Doctor
+from tests.conftest import Doctor, at_a_terminal
 
 SCRIPT = """
 import keras
@@ -121,16 +121,7 @@ def test_control_c_stops_the_loop(home: Path, tmp_path: Path, words: list[str], 
     """Whatever the script makes of it: who stops the first run wants nothing proved and nothing written."""
     start = "import time\n\ndef pause():\n    print('running', flush=True)\n    time.sleep(60)\n\n"
     (tmp_path / "train.py").write_text(f"{start}{script}\n")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fitdoctor", *words, "train.py"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # A test run in the background of a shell ignores it, and so would its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    process = at_a_terminal(*words, "train.py", cwd=tmp_path)
     assert process.stdout is not None
     assert process.stdout.readline() == "running\n"
     os.killpg(process.pid, signal.SIGINT)

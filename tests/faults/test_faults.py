@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from fitdoctor.capture import store
-from tests.conftest import Doctor
+from tests.conftest import Doctor, at_a_terminal
 
 TRAIN = """
 import os, sys
@@ -223,17 +223,8 @@ def test_ctrl_c_ends_the_script_and_shows_the_report(case: Case) -> None:
         """
     )
     capture = case.doctor.folder / "c.fitdoctor"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fitdoctor", "run", "--whole", "--capture", str(capture), str(script)],
-        cwd=case.doctor.work,
-        env=case.doctor.env("jax"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # A test run in the background of a shell ignores it, and so would its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    words = ("run", "--whole", "--capture", str(capture), str(script))
+    process = at_a_terminal(*words, cwd=case.doctor.work, env=case.doctor.env("jax"))
     assert process.stdout is not None
     assert process.stdout.readline() == "running\n"
     os.killpg(process.pid, signal.SIGINT)
@@ -249,16 +240,8 @@ def test_ctrl_c_ends_the_script_and_shows_the_report(case: Case) -> None:
 def test_control_c_during_an_experiment_gives_the_report_of_what_is_known(case: Case, backend: str) -> None:
     script = case.script("model.fit(x, y, epochs=100_000, verbose=0)")
     capture = case.doctor.folder / "c.fitdoctor"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fitdoctor", "run", "--budget", "300", "--capture", str(capture), str(script)],
-        cwd=case.doctor.work,
-        env=case.doctor.env(backend),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    words = ("run", "--budget", "300", "--capture", str(capture), str(script))
+    process = at_a_terminal(*words, cwd=case.doctor.work, env=case.doctor.env(backend))
     assert process.stderr is not None
     told = ""
     for line in process.stderr:
