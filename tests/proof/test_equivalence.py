@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fitdoctor.proof.equivalence import compare, passes
+from fitdoctor.proof.equivalence import Learning, begun, compare, passes
 
 
 def runs(*losses: float, epoch: int = 0, step: float = 100) -> list[dict[tuple[int, float], float]]:
@@ -65,3 +65,39 @@ def test_epochs_that_are_longer_come_to_what_the_short_ones_come_to_together() -
     del short[0, math.inf]  # only so many epochs are kept
     assert list(passes(short, 3)) == [(1, math.inf)]
     assert passes({}, 3) == {}
+
+
+ROUNDED = Learning("within rounding", "losses differ by 1e-05")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        (runs(0.7, 0.7), runs(0.7, 0.7), "within rounding"),
+        (runs(0.7, 0.7), runs(0.70001, 0.70001), "within rounding"),
+        (runs(0.7, 0.7), runs(0.72, 0.72), "different"),
+        (runs(0.7, 0.8), runs(0.72, 0.6), "within rounding"),  # nothing is seeded: it always begins differently
+        (runs(0.7, 0.7), runs(0.72, 0.6), "within rounding"),  # compared by what it comes to
+        (runs(0.7, 0.7), runs(0.9, 0.9, step=8), "within rounding"),  # several steps at a time
+        (runs(0.7, 0.7), runs(float("nan"), 0.7), "within rounding"),
+        (runs(0.7, 0.7), [{}, {}], "within rounding"),
+    ],
+)
+def test_who_begins_with_other_batches_does_not_learn_the_same(before: Any, after: Any, kind: str) -> None:
+    assert begun(ROUNDED, before, after).kind == kind
+
+
+def test_what_the_first_batches_say_is_told_beside_what_the_end_says() -> None:
+    same, other = (runs(0.7, 0.7), runs(0.7, 0.7)), (runs(0.7, 0.7), runs(0.8, 0.8))
+    for kind in ("alike", "different", "not compared"):
+        found = Learning(kind, "so it ended")
+        assert begun(found, *same).because == "so it ended; the first batches give the same loss"
+    for kind in ("alike", "different"):
+        told = begun(Learning(kind, "so it ended"), *other)
+        assert (told.kind, told.because) == (
+            kind,
+            "so it ended; the first batches give another loss: 0.7 before, 0.8 after",
+        )
+    assert begun(Learning("not compared", "so it ended"), *other).kind == "different"
+    identical = Learning("identical", "bit for bit")
+    assert begun(identical, *same) is identical

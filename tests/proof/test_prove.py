@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from fitdoctor.model import Interval
+from fitdoctor.model import Interval, Proof
 from fitdoctor.proof.equivalence import Learning
 from fitdoctor.proof.prove import FEWEST_PAIRS, IN_A_ROW, MOST_PAIRS, long_enough, prove
 from fitdoctor.proof.runs import Run
@@ -28,12 +28,14 @@ class World:
         self.now, self.order = 0.0, list[str]()
         self._noise, self._random = noise, random.Random(seed)
 
-    def version(self, name: str, seconds: float, loss: float = 0.5, stops: float = 100) -> Callable[..., Run]:
+    def version(
+        self, name: str, seconds: float, loss: float = 0.5, stops: float = 100, first: float = 0.7
+    ) -> Callable[..., Run]:
         def once(*, aligned: bool = False) -> Run:
             took = seconds * self._random.lognormvariate(0, self._noise)
             self.now += 10.0
             self.order.append(name)
-            return Run(took, took / 100, {(0, 128.0 if aligned else stops): loss})
+            return Run(took, took / 100, {(0, 128.0 if aligned else stops): loss}, first={(0, 2.0): first})
 
         return once
 
@@ -120,6 +122,18 @@ def test_what_learns_something_else_is_refuted_however_fast() -> None:
     assert "does not learn the same" in found.because
     allowed = proved(World(0.02), 20.0, 5.0, loss=0.9, may_change=True)
     assert (allowed.verdict, allowed.learning) == ("PROVED", "different")
+
+
+def test_other_batches_are_refuted_though_it_comes_to_nearly_the_same_loss() -> None:
+    def found(may_change: bool) -> Proof:
+        world = World(0.02)
+        versions = world.version("before", 20.0), world.version("after", 10.0, 0.5001, first=0.9)
+        return prove(*versions, seconds=1e6, may_change=may_change, clock=lambda: world.now)
+
+    refuted = found(may_change=False)
+    assert (refuted.verdict, refuted.learning) == ("REFUTED", "different")
+    assert "the first batches give another loss: 0.7 before, 0.9 after" in refuted.because
+    assert (found(may_change=True).verdict, found(may_change=True).learning) == ("PROVED", "different")
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])

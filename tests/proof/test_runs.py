@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from fitdoctor.capture.launch import Ended, Options
 from fitdoctor.errors import UsageError
 from fitdoctor.proof import runs
 from fitdoctor.proof.runs import LEAST_PATIENCE, PATIENCE, CannotTime, Patience
+from tests.conftest import Doctor
 
 OPTIONS = Options(target="train.py", steps=200)
 
@@ -75,3 +77,38 @@ def test_patience_is_that_of_the_longest_run() -> None:
     assert not run(LEAST_PATIENCE)
     assert not run(LEAST_PATIENCE * PATIENCE - 1)
     assert run(LEAST_PATIENCE * PATIENCE * PATIENCE)
+
+
+SCRIPT = """
+import json
+import keras
+import numpy as np
+
+told = []
+
+
+class Told(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        told.append(float(logs["loss"]))
+        if len(told) == 2:
+            json.dump(told, open("told.json", "w"))
+
+
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).standard_normal((2048, 8)).astype("float32")
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, x[:, :1], batch_size=32, epochs=20, verbose=0, callbacks=[Told()] * TELLS)
+"""
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_the_first_steps_tell_their_losses(doctor: Doctor, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = doctor.script(SCRIPT.replace("TELLS", "0"))
+    assert doctor.plain(str(doctor.script(SCRIPT.replace("TELLS", "1"), "told.py")), backend=backend).code == 0
+    for name, value in doctor.env().items():
+        monkeypatch.setenv(name, value)
+    found = runs.once(Options(target=str(script), steps=30, backend=backend))
+    told = json.loads((doctor.work / "told.json").read_text())
+    assert found.first == {(0, 1.0): told[0], (0, 2.0): told[1]}

@@ -15,12 +15,16 @@ from fitdoctor.probes import account as acc
 from fitdoctor.probes.callbacks import CallbackTimer
 from fitdoctor.probes.calls import ActiveCall
 from fitdoctor.probes.install import ImportWatch, Patches, hide
-from fitdoctor.probes.steps import Tracker
+from fitdoctor.probes.steps import UNSTEADY_STEPS, Tracker
 
 MOST_EPOCHS = 10_000
+"""So many epochs' validation losses are kept."""
 _LOSSES = 50
 """Epochs whose losses are kept."""
-"""So many epochs' validation losses are kept."""
+FIRST = UNSTEADY_STEPS
+"""So many steps' losses are kept one by one, where the training is cut short: reading them waits for the device, which
+these steps, counted for no time, may.
+"""
 
 
 class CallbackListProbe:
@@ -112,6 +116,8 @@ class CallbackListProbe:
             if params.get(key) is not None:
                 call.info[name] = int(params[key])
         self._timers[call.id] = CallbackTimer(self.recorder, call.id, callbacks.callbacks)
+        if self.tracker.on_step is not None:
+            call.told = 0
         self.tracker.save(call)
 
     def _on_train_end(self, original: Any) -> Callable[..., Any]:
@@ -167,6 +173,8 @@ class CallbackListProbe:
                 raise
             call = tracker.fitting
             if call is not None and call.in_loop and recorder.live and get_ident() == recorder.owner:
+                if call.told < FIRST:
+                    _keep_first(call, batch, logs)
                 tracker.step_done(call)
             return result
 
@@ -208,6 +216,13 @@ def _keep_loss(call: ActiveCall, logs: Any) -> None:
         losses = call.info.setdefault("losses", [])
         losses.append([call.epoch, float(loss)])
         del losses[:-_LOSSES]
+
+
+def _keep_first(call: ActiveCall, batch: int, logs: Any) -> None:
+    """Keep what one of the first steps came to: with the same weights, another loss is that of other data."""
+    call.told += 1
+    with contextlib.suppress(Exception):
+        call.info.setdefault("first_losses", []).append([call.epoch, int(batch) + 1, float(logs["loss"])])
 
 
 def _keep_validation(call: ActiveCall, logs: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from fitdoctor.model import Site
@@ -21,7 +22,7 @@ class ActiveCall:
     __slots__ = (
         "arguments", "begun_ns", "compiles", "count", "drawn", "end_ns", "epoch", "epoch_start_ns", "id", "in_loop",
         "info", "kind", "last_result", "model", "op_by_op", "parent", "shared", "site", "start_ns", "steady", "step",
-        "step_start_ns", "steps_at_iterator", "steps_end_ns", "steps_per_row", "validation_ns", "warmth",
+        "step_start_ns", "steps_at_iterator", "steps_end_ns", "steps_per_row", "told", "validation_ns", "warmth",
     )  # fmt: skip
 
     def __init__(self, call_id: int, kind: str, site: Site | None, parent: int | None, start_ns: int) -> None:
@@ -48,6 +49,8 @@ class ActiveCall:
         self.step_start_ns = start_ns
         self.steps_end_ns: int | None = None
         self.validation_ns = 0
+        self.told: float = math.inf
+        """How many of the first steps have told their loss; as long as nobody asks, it is enough."""
         self.last_result: Any = None
         self.drawn: Any = None
         """Counts the epoch's steps (`rests.Drawn`), where they pass through our hands."""

@@ -1,11 +1,15 @@
-"""Whether both versions learn the same, by the loss that each had come to after as many steps."""
+"""Whether both versions learn the same, by the loss that each had come to after as many steps.
+
+The losses of the very first steps tell whether it began with the same batches: the weights are still those that the
+script began with, so another loss is that of other data, or of other random numbers.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ROUNDING = 1e-3
 """Losses that differ by no more than this share are the same but for rounding: another order of additions, XLA."""
@@ -64,6 +68,25 @@ def compare(before: Sequence[Losses], after: Sequence[Losses], *, incomparable: 
         why = "a loss is not a number"
         return Learning("different" if all(map(math.isfinite, one)) else "not compared", why, tuple(one), tuple(other))
     return Learning(*_judged(one, other), tuple(one), tuple(other))
+
+
+def begun(found: Learning, before: Sequence[Losses], after: Sequence[Losses]) -> Learning:
+    """Add what the first steps say to what the end says: who begins with other batches does not learn the same."""
+    if found.kind == "identical" or found.lost:
+        return found
+    place = common([*before, *after])
+    if place is None:
+        return found
+    one, other = ([run[place] for run in runs] for runs in (before, after))
+    if not all(map(math.isfinite, (*one, *other))) or max(_apart(one), _apart(other)) > ROUNDING:
+        return found  # it begins differently every time: nothing was to be the same
+    if _apart([*one, *other]) <= ROUNDING:
+        return replace(found, because=f"{found.because}; the first batches give the same loss")
+    here, there = (statistics.fmean(each) for each in (one, other))
+    told = f"the first batches give another loss: {here:.6g} before, {there:.6g} after"
+    if found.kind in ("alike", "different"):
+        return replace(found, because=f"{found.because}; {told}")
+    return replace(found, kind="different", because=told)
 
 
 def _last(runs: Sequence[Losses]) -> tuple[float, ...]:

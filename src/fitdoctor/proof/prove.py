@@ -148,6 +148,8 @@ def _learning(runs: Mapping[str, Sequence[Run]], incomparable: str) -> equivalen
         for name, each in zip((BEFORE, AFTER), times, strict=True)
     ]
     found = equivalence.compare(*learnt, incomparable=incomparable)
+    if not incomparable:
+        found = equivalence.begun(found, *([run.first for run in runs[name]] for name in (BEFORE, AFTER)))
     return replace(found, kind="different", because=why) if why and not found.lost else found
 
 

@@ -6,7 +6,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from fitdoctor.facts import resolve
 from fitdoctor.facts.step_model import StepModel
 from fitdoctor.facts.training import Training
 from fitdoctor.model import Capture
+from fitdoctor.proof.equivalence import Losses
 
 BEFORE_TRAINING = ("imports", "set-up")
 """Phases that belong to no training: the same in both versions, and as long as the training is short."""
@@ -35,7 +36,7 @@ class Run:
     training_s: float
     """Seconds of the whole training, projected to its end."""
     step_s: float
-    learning: Mapping[tuple[int, float], float]
+    learning: Losses
     """Losses by epoch and step; an epoch that was ended has come to the step infinity."""
     planned: int = 0
     """Steps of the whole training."""
@@ -43,6 +44,8 @@ class Run:
     """Steps of an epoch and epochs, where the script says both and calls fit once."""
     cut: int = 0
     """After how many steady steps its time was over; 0 where it came as far as it was to come."""
+    first: Losses = field(default_factory=dict)
+    """Losses of the very first steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,12 @@ class Observed:
     def learning(self) -> dict[tuple[int, float], float]:
         """Losses by epoch and step."""
         return learnt(self.capture.meta.get("learning"), self.training)
+
+    @property
+    def first(self) -> Losses:
+        """Losses of the very first steps: of the first call, whose weights are those that the script began with."""
+        told = (call.info["first_losses"] for call in self.training.calls if call.info.get("first_losses"))
+        return {(int(epoch), float(step)): float(loss) for epoch, step, loss in next(told, ())}
 
 
 class CannotTime(UsageError):  # noqa: N818 - what was found
@@ -137,7 +146,13 @@ def once(
         patience.end()
         seen = observed(options, Path(folder))
     return Run(
-        seen.training_s, seen.model.step.mid, seen.learning, int(seen.model.planned_steps), seen.length, seen.cut
+        seen.training_s,
+        seen.model.step.mid,
+        seen.learning,
+        int(seen.model.planned_steps),
+        seen.length,
+        seen.cut,
+        seen.first,
     )
 
 
