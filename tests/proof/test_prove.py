@@ -171,6 +171,19 @@ def test_steps_that_do_not_all_come_into_a_run_are_fewer_in_all_of_them() -> Non
     assert max(steps for _, steps in asked if steps is not None) < 118
 
 
+def test_what_comes_in_no_time_is_not_asked_for_where_its_steps_are_short() -> None:
+    """Long pauses between the epochs end a run, however short its steps: more of them do not come either."""
+    asked: list[int | None] = []
+
+    def version(*, steps: int | None = None) -> Run:
+        asked.append(steps)
+        stops = 100 + len(asked) if steps is None or steps > 100 else steps
+        return Run(60.0, 0.001, {(0, 3.0 + stops): 0.5}, 10**6, cut=stops if stops != steps else 0)
+
+    assert prove(version, version, seconds=1e6, watched=200).learning == "identical"
+    assert set(asked[2:]) == {70}
+
+
 def test_a_training_that_ends_on_a_loss_that_is_no_number_is_refuted() -> None:
     """It stops at another step, since a callback ends it, and that must not hide it."""
     world = World(0.02)

@@ -62,13 +62,14 @@ def prove(
         tell(f"warming up: {name}")
         warm.append(version())
     learnt = [run.learning for run in warm]
+    cut = [run.cut for run in warm if run.cut]
+    how: dict[str, Any] = {}
     if not incomparable and all(learnt) and equivalence.common(learnt) is None:
         # Time ended them, anywhere; or one of them makes several steps at a time.
-        cut = [run.cut for run in warm if run.cut]
-        how: dict[str, Any] = {"steps": max(FEWEST_STEPS, int(WITHIN * min(cut)))} if cut else {"aligned": True}
-        versions = {name: functools.partial(version, **how) for name, version in versions.items()}
-    if watched is not None and (steps := long_enough(warm, watched)) > watched:
-        versions = {name: functools.partial(version, steps=steps) for name, version in versions.items()}
+        how = {"steps": max(FEWEST_STEPS, int(WITHIN * min(cut)))} if cut else {"aligned": True}
+    if watched is not None and not cut and (steps := long_enough(warm, watched)) > watched:
+        how["steps"] = steps
+    versions = {name: functools.partial(version, **how) for name, version in versions.items()}
     runs: dict[str, list[Run]] = {BEFORE: [], AFTER: []}
     order: list[str] = []
     tight = 0
