@@ -78,6 +78,7 @@ ROUNDED = Learning("within rounding", "losses differ by 1e-05")
         (runs(0.7, 0.7), runs(0.72, 0.72), "different"),
         (runs(0.7, 0.8), runs(0.72, 0.6), "within rounding"),  # nothing is seeded: it always begins differently
         (runs(0.7, 0.7), runs(0.72, 0.6), "within rounding"),  # compared by what it comes to
+        (runs(0.7, 0.7006), runs(0.7005, 0.7011), "within rounding"),  # nothing is seeded, and it scatters little
         (runs(0.7, 0.7), runs(0.9, 0.9, step=8), "within rounding"),  # several steps at a time
         (runs(0.7, 0.7), runs(float("nan"), 0.7), "within rounding"),
         (runs(0.7, 0.7), [{}, {}], "within rounding"),

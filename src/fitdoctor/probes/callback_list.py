@@ -22,8 +22,9 @@ MOST_EPOCHS = 10_000
 _LOSSES = 50
 """Epochs whose losses are kept."""
 FIRST = UNSTEADY_STEPS
-"""So many steps' losses are kept one by one, where the training is cut short: reading them waits for the device, which
-these steps, counted for no time, may.
+"""So many steps' losses are kept one by one, of the first training of a run that is cut short.
+
+Reading them waits for the device, which these steps, counted for no time, may.
 """
 
 
@@ -116,7 +117,7 @@ class CallbackListProbe:
             if params.get(key) is not None:
                 call.info[name] = int(params[key])
         self._timers[call.id] = CallbackTimer(self.recorder, call.id, callbacks.callbacks)
-        if self.tracker.on_step is not None:
+        if self.tracker.on_step is not None and self.tracker.first_step_ns is None:
             call.told = 0
         self.tracker.save(call)
 
@@ -174,7 +175,7 @@ class CallbackListProbe:
             call = tracker.fitting
             if call is not None and call.in_loop and recorder.live and get_ident() == recorder.owner:
                 if call.told < FIRST:
-                    _keep_first(call, batch, logs)
+                    _keep_first(call, logs)
                 tracker.step_done(call)
             return result
 
@@ -218,11 +219,15 @@ def _keep_loss(call: ActiveCall, logs: Any) -> None:
         del losses[:-_LOSSES]
 
 
-def _keep_first(call: ActiveCall, batch: int, logs: Any) -> None:
-    """Keep what one of the first steps came to: with the same weights, another loss is that of other data."""
+def _keep_first(call: ActiveCall, logs: Any) -> None:
+    """Keep what one of the first steps came to: with the same weights, another loss is that of other data.
+
+    Counted by ourselves: of several steps at a time some versions of Keras tell the first, others the last.
+    """
     call.told += 1
     with contextlib.suppress(Exception):
-        call.info.setdefault("first_losses", []).append([call.epoch, int(batch) + 1, float(logs["loss"])])
+        step = call.step + call.steps_per_row
+        call.info.setdefault("first_losses", []).append([call.epoch, step, float(logs["loss"])])
 
 
 def _keep_validation(call: ActiveCall, logs: Any) -> None:

@@ -50,7 +50,7 @@ class ActiveCall:
         self.steps_end_ns: int | None = None
         self.validation_ns = 0
         self.told: float = math.inf
-        """How many of the first steps have told their loss; as long as nobody asks, it is enough."""
+        """How many of the run's first steps have told their loss; as long as nobody asks, it is enough."""
         self.last_result: Any = None
         self.drawn: Any = None
         """Counts the epoch's steps (`rests.Drawn`), where they pass through our hands."""

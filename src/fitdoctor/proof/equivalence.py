@@ -6,6 +6,7 @@ script began with, so another loss is that of other data, or of other random num
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,8 @@ def begun(found: Learning, before: Sequence[Losses], after: Sequence[Losses]) ->
     one, other = ([run[place] for run in runs] for runs in (before, after))
     if not all(map(math.isfinite, (*one, *other))) or max(_apart(one), _apart(other)) > ROUNDING:
         return found  # it begins differently every time: nothing was to be the same
-    if _apart([*one, *other]) <= ROUNDING:
+    # The nearest of both, not the farthest: what scatters by nearly as much as that is no other either.
+    if min(_apart(pair) for pair in itertools.product(one, other)) <= ROUNDING:
         return replace(found, because=f"{found.because}; the first batches give the same loss")
     here, there = (statistics.fmean(each) for each in (one, other))
     told = f"the first batches give another loss: {here:.6g} before, {there:.6g} after"

@@ -84,7 +84,7 @@ class Observed:
 
     @property
     def first(self) -> Losses:
-        """Losses of the very first steps: of the first call, whose weights are those that the script began with."""
+        """Losses of the very first steps of the run; of no other training than that which is timed."""
         told = (call.info["first_losses"] for call in self.training.calls if call.info.get("first_losses"))
         return {(int(epoch), float(step)): float(loss) for epoch, step, loss in next(told, ())}
 
