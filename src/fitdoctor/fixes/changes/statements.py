@@ -13,6 +13,11 @@ from fitdoctor.fixes.syntax import Syntax
 if TYPE_CHECKING:
     import libcst as cst
 
+_SETS_ENVIRONMENT = re.compile(
+    rb"(?:\w+\.)?(?:environ\s*(?:\[.*\]\s*=(?!=)|\|=|\.(?:setdefault|update|pop)\()|putenv\()|del\s+(?:\w+\.)?environ\b",
+    re.DOTALL,
+)
+
 
 def decorated(syntax: Syntax, at: int, code: str) -> list[Splice]:
     """Put a decorator right above a `def`."""
@@ -185,10 +190,17 @@ def _imports_in_branches(node: cst.CSTNode) -> bool:
 
 
 def _sets_environment(syntax: Syntax, node: cst.CSTNode) -> bool:
-    """Tell `os.environ["KERAS_BACKEND"] = "jax"`, which has to come before Keras is imported."""
+    """Tell `os.environ["KERAS_BACKEND"] = "jax"`, which has to come before Keras is imported; also below an `if`."""
     import libcst as cst
 
-    return isinstance(node, (cst.SimpleStatementLine, cst.If)) and b"environ" in syntax.text(node)
+    if isinstance(node, (cst.If, cst.Else)):
+        orelse = node.orelse if isinstance(node, cst.If) else None
+        inside = [*node.body.body, *([orelse] if orelse is not None else [])]
+        done = [each for each in inside if not _imports(each)]
+        return bool(done) and all(_sets_environment(syntax, each) for each in done)
+    if isinstance(node, cst.SimpleStatementLine):
+        return all(_sets_environment(syntax, each) for each in node.body)
+    return bool(_SETS_ENVIRONMENT.match(syntax.text(node)))
 
 
 def _docstring(node: cst.CSTNode) -> bool:
