@@ -202,6 +202,24 @@ def test_a_full_disk_is_no_bug(home: Path, words: list[str]) -> None:
     assert "Exception" not in done.stderr
 
 
+@pytest.mark.parametrize("error", ["UsageError('no')", "KeyboardInterrupt", "ValueError('no')"])
+def test_an_error_that_nobody_hears_has_its_exit_code(tmp_path: Path, error: str) -> None:
+    """1 would say that nothing was proved, or that something is suspected."""
+    program = (
+        "import sys; from fitdoctor.cli import main, rules; from fitdoctor.errors import UsageError\n"
+        f"def run(args):\n    print('an answer')\n    raise {error}\n"
+        "rules.run = run\nsys.exit(main.main(['rules']))"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as gone:
+        command = [sys.executable, "-c", program]
+        env = {**os.environ, "TMPDIR": str(tmp_path)}
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=gone, text=True, timeout=120, env=env)
+    assert done.returncode == {"U": 2, "K": 130, "V": 3}[error[0]]
+    assert done.stdout == "an answer\n"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="such a folder cannot be removed")
 @pytest.mark.parametrize("words", [["check"], ["run", __file__], ["rules"]])
 def test_a_folder_that_is_gone_is_no_bug(home: Path, tmp_path: Path, words: list[str]) -> None:

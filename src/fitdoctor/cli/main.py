@@ -53,10 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _dispatch(words)
         sys.stdout.flush()
     except FitdoctorError as error:
-        say(f"fitdoctor: {error}")
+        _last_words(f"fitdoctor: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("fitdoctor: interrupted", file=sys.stderr)
+        _last_words("fitdoctor: interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # whoever read our output has gone
         _drop_output()
@@ -68,11 +68,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
             _drop_output()
-            say(f"fitdoctor: cannot write {error.filename or 'the answer'}: {error.strerror}")
-            say("  → make room for it, or write it somewhere else")
+            problem = f"cannot write {error.filename or 'the answer'}: {error.strerror}"
+            _last_words(f"fitdoctor: {problem}\n  → make room for it, or write it somewhere else")
             return EXIT_USAGE
         if isinstance(error, FileNotFoundError) and _folder_is_gone():
-            say("fitdoctor: the folder this was started in is gone\n  → go to one that is there: cd")
+            _last_words("fitdoctor: the folder this was started in is gone\n  → go to one that is there: cd")
             return EXIT_USAGE
         if os.environ.get("FITDOCTOR_DEBUG"):
             raise
@@ -104,10 +104,22 @@ def _folder_is_gone() -> bool:
     return False
 
 
+def _last_words(text: str) -> None:
+    """Say why it ends; where nobody can hear it, the exit code has to do."""
+    try:
+        say(text)
+    except OSError:
+        _drop_output()
+
+
 def _drop_output() -> None:
-    """Let nothing more be written; the interpreter must not complain when it flushes at exit."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Let go of what cannot be written; the interpreter must not complain when it flushes at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _dispatch(words: list[str]) -> int:
@@ -177,11 +189,11 @@ def report_bug(error: Exception, words: Sequence[str]) -> None:
     import traceback
 
     message = " ".join(f"{type(error).__name__}: {error}".split())
-    say(f"fitdoctor: this is a bug in fitdoctor, not in your code: {message[:300]}")
+    _last_words(f"fitdoctor: this is a bug in fitdoctor, not in your code: {message[:300]}")
     with contextlib.suppress(OSError):
         handle, path = tempfile.mkstemp(prefix="fitdoctor-bug-", suffix=".log")
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"fitdoctor {__version__}, Python {platform.python_version()}, {platform.platform()}\n")
             log.write(f"command: {list(words)}\n\n")
             log.write("".join(traceback.format_exception(error)))
-        say(f"  → the details are in {path}; please report them")
+        _last_words(f"  → the details are in {path}; please report them")
