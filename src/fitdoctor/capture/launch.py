@@ -188,7 +188,8 @@ def _run(
         command = [sys.executable, *launcher, *flags, name, *options.args]
         errors = streams if options.errors is None else opened.enter_context(options.errors.open("wb"))
         child = subprocess.Popen(command, env=env, stdin=streams, stdout=streams, stderr=errors)
-        with _forwarded_signals(child, ours=options.silent) as interrupted:
+        with _forwarded_signals(child) as interrupted:
+            # Of a run that nobody sees Ctrl-C is meant for us, whatever the script makes of it.
             stops = [lambda come: options.silent and interrupted(), *([stop] if stop is not None else [])]
             code = _watch(child, path, options, progress, lambda come: any(each(come) for each in stops))
         if options.silent and interrupted():
@@ -210,10 +211,10 @@ def _overlaid(files: Mapping[str, bytes], env: dict[str, str]) -> Iterator[list[
 
 
 @contextlib.contextmanager
-def _forwarded_signals(child: subprocess.Popen[bytes], *, ours: bool) -> Iterator[Callable[[], bool]]:
+def _forwarded_signals(child: subprocess.Popen[bytes]) -> Iterator[Callable[[], bool]]:
     """Let the script decide about Ctrl-C (it gets it from the terminal itself); hand on a polite kill.
 
-    Of a run that nobody sees (`ours`) Ctrl-C is meant for us, whatever the script makes of it.  Yields whether it came.
+    Yields whether Ctrl-C came.
     """
     came: list[int] = []
 
@@ -224,7 +225,7 @@ def _forwarded_signals(child: subprocess.Popen[bytes], *, ours: bool) -> Iterato
     previous: dict[signal.Signals, Any] = {}
     with contextlib.suppress(ValueError):  # not in the main thread: nothing to forward
         previous[signal.SIGINT] = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-        if previous[signal.SIGINT] == signal.SIG_IGN and not ours:  # in the background: it is for neither of us
+        if previous[signal.SIGINT] == signal.SIG_IGN:  # in the background: it is for neither of us
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         previous[signal.SIGTERM] = signal.signal(signal.SIGTERM, forward)
         if hasattr(signal, "SIGHUP"):
