@@ -281,7 +281,7 @@ def run(
     ended = launch(options, lambda text: None)
     if ended.capture is None or not ended.training_seen:
         return None
-    if backends:
+    if backends and not ended.interrupted:
         pipeline.try_backends(options, ended.capture, lambda text: None)
     report = pipeline.diagnose_file(ended.capture)
     pipeline.keep_summary(ended.capture, report)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fitdoctor import pipeline
 from fitdoctor.cli import run as command
 from fitdoctor.cli.main import build_parser
 from fitdoctor.errors import CannotWrite, UsageError
@@ -108,6 +109,14 @@ def test_everything_after_the_script_reaches_it_untouched(script: str) -> None:
     theirs = ["--help", "--", "-x", "--json", "a b", "", "--whole", "-m", "@file"]
     assert command.run(parsed("--steps", "7", "--budget", "2.5", "--redact", script, *theirs), launcher) == 0
     assert launcher.options == Options("train.py", False, tuple(theirs), False, 7, None, True, False, 2.5)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_who_stops_a_run_does_not_want_others(script: str, monkeypatch: pytest.MonkeyPatch, interrupted: bool) -> None:
+    tried: list[Any] = []
+    monkeypatch.setattr(pipeline, "try_backends", lambda *args: tried.append(args))
+    command.run(parsed("--backends", script), Launcher(ended(interrupted=interrupted)))
+    assert bool(tried) is not interrupted
 
 
 def test_a_module(script: str) -> None:

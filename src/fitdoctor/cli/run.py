@@ -174,7 +174,8 @@ def observe(
     progress = Progress(sys.stderr, quiet=args.quiet)
     with _stdout_for_json(args.json == output.STDOUT):
         ended = launcher.launch(options, progress)
-    if getattr(args, "backends", False) and ended.capture is not None and ended.training_seen:
+    wanted = getattr(args, "backends", False) and not ended.interrupted
+    if wanted and ended.capture is not None and ended.training_seen:
         from fitdoctor import pipeline
 
         pipeline.try_backends(options, ended.capture, progress)
