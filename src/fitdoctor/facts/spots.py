@@ -312,8 +312,35 @@ def _given_out(file: SourceFile, name: ast.Name) -> bool:
     return any(name.id in each.names for each in told) and file.repeats(name)
 
 
+def _sets_up(file: SourceFile, node: ast.AST) -> bool:
+    return getattr(file.scope(node), "name", "") in ("__init__", "build")
+
+
+_CHANGES = frozenset(
+    {
+        "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove",
+        "reverse", "rotate", "setdefault", "sort", "update",
+    }
+)  # fmt: skip
+"""What changes a list, a dict, a set or a deque."""
+
+
+def _changed(node: ast.AST) -> ast.expr | None:
+    """Return what a node changes something in: an item of it, or an attribute by its name in a string."""
+    held: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        held = node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+        held = node.func.value
+    elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("setattr", "delattr") and node.args:
+        held = node.args[0]
+    while isinstance(held, ast.Subscript):
+        held = held.value
+    return held
+
+
 def _frozen(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Tell whether it looks at something that is assigned anew elsewhere: a trace would keep what it was."""
+    """Tell whether it looks at something that is assigned anew or changed elsewhere: a trace would keep what it was."""
     inside = set(ast.walk(function))
     outside = [node for node in ast.walk(file.tree) if node not in inside]
     stored = [node for node in outside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
@@ -330,10 +357,11 @@ def _frozen(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef) 
     attributes = {
         node.attr
         for node in outside
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and getattr(file.scope(node), "name", "") not in ("__init__", "build")
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not _sets_up(file, node)
     }
+    changed = [held for node in outside if (held := _changed(node)) is not None and file.repeats(node)]
+    again |= {each.id for each in changed if isinstance(each, ast.Name)}
+    attributes |= {each.attr for each in changed if isinstance(each, ast.Attribute) and not _sets_up(file, each)}
     own = {node.arg for node in inside if isinstance(node, ast.arg)}
     own |= {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     free = {node.id for node in inside if isinstance(node, ast.Name)} - own
