@@ -325,7 +325,7 @@ _CHANGES = frozenset(
 """What changes a list, a dict, a set or a deque."""
 
 
-def _changed(node: ast.AST) -> ast.expr | None:
+def changed(node: ast.AST) -> ast.expr | None:
     """Return what a node changes something in: an item of it, or an attribute by its name in a string."""
     held: ast.expr | None = None
     if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
@@ -359,9 +359,9 @@ def _frozen(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef) 
         for node in outside
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not _sets_up(file, node)
     }
-    changed = [held for node in outside if (held := _changed(node)) is not None and file.repeats(node)]
-    again |= {each.id for each in changed if isinstance(each, ast.Name)}
-    attributes |= {each.attr for each in changed if isinstance(each, ast.Attribute) and not _sets_up(file, each)}
+    held = [each for node in outside if (each := changed(node)) is not None and file.repeats(node)]
+    again |= {each.id for each in held if isinstance(each, ast.Name)}
+    attributes |= {each.attr for each in held if isinstance(each, ast.Attribute) and not _sets_up(file, each)}
     own = {node.arg for node in inside if isinstance(node, ast.arg)}
     own |= {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     free = {node.id for node in inside if isinstance(node, ast.Name)} - own

@@ -197,8 +197,9 @@ def _varied(source: SourceTree, file: SourceFile, loop: ast.For | ast.While, sta
     What is traced once keeps the model that it saw; layers that are frozen or freed count from the next `compile` on.
     """
     stored = spots.stored(loop)
-    set_here = [node for node in ast.walk(loop) if isinstance(node, (ast.Attribute, ast.Subscript))]
-    set_here = [node for node in set_here if not isinstance(node.ctx, ast.Load)]
+    places = [node for node in ast.walk(loop) if isinstance(node, (ast.Attribute, ast.Subscript))]
+    set_here: list[ast.expr] = [node for node in places if not isinstance(node.ctx, ast.Load)]
+    set_here += [held for node in ast.walk(loop) if (held := spots.changed(node)) is not None]
     attributes = {node.attr for node in set_here if isinstance(node, ast.Attribute)}
     own = [(file, statement), *spots.reached(source, file, statement)]
     for _, body in own:
