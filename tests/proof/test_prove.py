@@ -229,6 +229,33 @@ def test_data_repeated_within_longer_epochs_learns_the_same(
     assert (found.verdict, found.learning) == (verdict, learning)
 
 
+@pytest.mark.parametrize(
+    ("after", "verdict", "learning", "because"),
+    [
+        ({(0, 200.0): 0.5}, "PROVED", "not compared", "did not come to the end of an epoch of 1,000 steps"),
+        ({(0, 200.0): math.nan}, "REFUTED", "different", "a loss is not a number"),
+    ],
+)
+def test_a_long_epoch_that_does_not_end(
+    after: dict[tuple[int, float], float], verdict: str, learning: str, because: str
+) -> None:
+    world = World(0.02)
+    short = {(each, math.inf): 0.5 for each in range(20)}
+    versions = long(world, 20.0, (10, 1000), short), long(world, 10.0, (1000, 10), after)
+    found = prove(*versions, seconds=1e6, clock=lambda: world.now)
+    assert (found.verdict, found.learning) == (verdict, learning)
+    assert because in found.because
+
+
+@pytest.mark.parametrize(("first", "verdict"), [(0.7, "PROVED"), (0.9, "REFUTED")])
+def test_epochs_of_any_length_begin_with_the_same_batches(first: float, verdict: str) -> None:
+    world = World(0.02)
+    after = world.version("after", 10.0, first=first)
+    versions = long(world, 20.0, (10, 12), {(0, math.inf): 0.5}), lambda **more: replace(after(**more), length=(12, 10))
+    found = prove(*versions, seconds=1e6, clock=lambda: world.now)
+    assert found.verdict == verdict, found.because
+
+
 def test_a_short_budget_ends_it() -> None:
     world = World(0.3)
     found = proved(world, 20.0, 19.0, budget=90.0)

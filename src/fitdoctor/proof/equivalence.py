@@ -53,9 +53,8 @@ def compare(before: Sequence[Losses], after: Sequence[Losses], *, incomparable: 
     `incomparable` says why that says nothing; that there is no loss any more is seen wherever the runs stopped.
     """
     every = [*before, *after]
-    ends = Learning("different", "a loss is not a number", *(_last(runs) for runs in (before, after)))
-    if ends.lost:
-        return ends
+    if (last := ends(before, after)).lost:
+        return last
     if incomparable:
         return Learning("not compared", incomparable)
     if not all(every):
@@ -69,6 +68,11 @@ def compare(before: Sequence[Losses], after: Sequence[Losses], *, incomparable: 
         why = "a loss is not a number"
         return Learning("different" if all(map(math.isfinite, one)) else "not compared", why, tuple(one), tuple(other))
     return Learning(*_judged(one, other), tuple(one), tuple(other))
+
+
+def ends(before: Sequence[Losses], after: Sequence[Losses]) -> Learning:
+    """Return what each run had come to where it stopped: of use where there is no loss any more."""
+    return Learning("different", "a loss is not a number", *(_last(runs) for runs in (before, after)))
 
 
 def begun(found: Learning, before: Sequence[Losses], after: Sequence[Losses]) -> Learning:

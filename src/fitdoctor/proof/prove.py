@@ -134,21 +134,24 @@ def failed(before: Sequence[Run], why: CannotTime) -> Proof:
 def _learning(runs: Mapping[str, Sequence[Run]], incomparable: str) -> equivalence.Learning:
     """Compare what both have learnt, of trainings that are as long; of epochs too, or what they come to together."""
     here, there = (_length(runs[name]) for name in (BEFORE, AFTER))
-    times = [1, 1]
+    learnt = [[run.learning for run in runs[name]] for name in (BEFORE, AFTER)]
+    untold = incomparable
     why = ""
     if not incomparable and here is not None and there is not None:
         one, other = here[0], there[0]
         if math.prod(here) != math.prod(there):
             why = f"the training has {math.prod(here):,} steps before, {math.prod(there):,} after"
         elif max(one, other) % min(one, other):
-            incomparable = f"epochs are of {one:,} steps before, of {other:,} after"
-        else:
-            times = [max(one, other) // each for each in (one, other)]
-    learnt = [
-        [equivalence.passes(run.learning, each) for run in runs[name]]
-        for name, each in zip((BEFORE, AFTER), times, strict=True)
-    ]
-    found = equivalence.compare(*learnt, incomparable=incomparable)
+            untold = f"epochs are of {one:,} steps before, of {other:,} after"
+        elif one != other and not equivalence.ends(*learnt).lost:
+            longer, told = max(one, other), all(map(all, learnt))
+            learnt = [
+                [equivalence.passes(run, longer // each) for run in every]
+                for each, every in zip((one, other), learnt, strict=True)
+            ]
+            if told and not all(map(all, learnt)):
+                untold = f"the runs did not come to the end of an epoch of {longer:,} steps"
+    found = equivalence.compare(*learnt, incomparable=untold)
     if not incomparable:
         found = equivalence.begun(found, *([run.first for run in runs[name]] for name in (BEFORE, AFTER)))
     return replace(found, kind="different", because=why) if why and not found.lost else found
