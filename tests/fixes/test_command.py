@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -93,6 +94,16 @@ def test_interactive_ends(project: Project, said: str, files: int) -> None:
     done = project.fix("--interactive", str(project.capture()), stdin=said)
     assert done.returncode == 0, done.stderr
     assert len([each for each in project.bytes().values() if each not in (TRAIN, MODEL)]) == files
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell of another kind")
+def test_interactive_without_standard_input_writes_nothing(project: Project) -> None:
+    words = [sys.executable, "-m", "fitdoctor", "fix", "--interactive", str(project.capture())]
+    env = {**os.environ, "FITDOCTOR_HOME": str(project.home), "PYTHONPATH": str(SRC)}
+    command = ["sh", "-c", f"{shlex.join(words)} <&-"]
+    done = subprocess.run(command, cwd=project.folder, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert set(project.bytes().values()) == {TRAIN, MODEL}
 
 
 def test_undo_with_other_options_is_refused(project: Project) -> None:

@@ -90,10 +90,10 @@ def say(text: str) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Give what was started without standard output or error (`>&-`) a place to write to."""
-    for name in ("stdout", "stderr"):
+    """Give what was started without standard input, output or error (`>&-`) a place to read from or to write to."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - until the process ends
 
 
 def _folder_is_gone() -> bool:
