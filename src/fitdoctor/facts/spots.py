@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import TypeVar
 
 from fitdoctor.edits import Arguments, Edit, Rename, Spot
 from fitdoctor.facts.mapped import method
+from fitdoctor.facts.order import runs_after
 from fitdoctor.facts.provable.functions import library
 from fitdoctor.facts.source_tree import FoundCall, SourceFile, SourceTree
 from fitdoctor.model import Site
@@ -232,11 +233,16 @@ _TRACED = frozenset(
 """Libraries that a step may call: they make part of the graph, or the same number each time."""
 
 
+_NO_GRAPH = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Try, ast.While, ast.Raise)
+"""What no graph does, or does at once: an error below an `if` is raised while it is traced."""
+
+
 def compiles_alike(source: SourceTree, file: SourceFile, function: ast.FunctionDef) -> bool:
     """Tell whether a function surely does the same when it is traced once: it computes, and does nothing besides."""
     own = frozenset(PurePath(each.path).stem for each in source.files)
     for place, body in reached(source, file, function):
-        if not _only_computes(place, body, own) or _frozen(place, body):
+        made = [call.node for name in {function.name, body.name} for call in _calls_of(place, name)]
+        if not _only_computes(place, body, own) or _frozen(place, body, made):
             return False
     if _in_loop(file, function):
         return False
@@ -245,7 +251,7 @@ def compiles_alike(source: SourceTree, file: SourceFile, function: ast.FunctionD
 
 def _only_computes(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef, own: frozenset[str]) -> bool:
     for node in ast.walk(function):
-        if isinstance(node, (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Try, ast.While)):
+        if isinstance(node, _NO_GRAPH):
             return False
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and any(_kept(each) for each in _targets(node)):
             return False
@@ -316,6 +322,11 @@ def _sets_up(file: SourceFile, node: ast.AST) -> bool:
     return getattr(file.scope(node), "name", "") in ("__init__", "build")
 
 
+def _frees_layers(node: ast.Attribute) -> bool:
+    """Tell `layer.trainable = True`: the variables that a step asks for are others then."""
+    return node.attr == "trainable" and isinstance(node.ctx, ast.Store)
+
+
 _CHANGES = frozenset(
     {
         "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove",
@@ -339,8 +350,11 @@ def changed(node: ast.AST) -> ast.expr | None:
     return held
 
 
-def _frozen(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Tell whether it looks at something that is assigned anew or changed elsewhere: a trace would keep what it was."""
+def _frozen(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef, made: Sequence[ast.Call]) -> bool:
+    """Tell whether it looks at something that is assigned anew or changed elsewhere: a trace would keep what it was.
+
+    `made` are the calls of it: what is changed before all of them is seen.
+    """
     inside = set(ast.walk(function))
     outside = [node for node in ast.walk(file.tree) if node not in inside]
     stored = [node for node in outside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
@@ -359,13 +373,15 @@ def _frozen(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef) 
         for node in outside
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not _sets_up(file, node)
     }
-    held = [each for node in outside if (each := changed(node)) is not None and file.repeats(node)]
+    held = [each for node in outside if (each := changed(node)) is not None and runs_after(file, each, made)]
     again |= {each.id for each in held if isinstance(each, ast.Name)}
     attributes |= {each.attr for each in held if isinstance(each, ast.Attribute) and not _sets_up(file, each)}
     own = {node.arg for node in inside if isinstance(node, ast.arg)}
     own |= {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     free = {node.id for node in inside if isinstance(node, ast.Name)} - own
     looked_at = {node.attr for node in inside if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    if any(_frees_layers(node) and runs_after(file, node, made) for node in outside if isinstance(node, ast.Attribute)):
+        return True
     return bool(free & again or looked_at & attributes)
 
 
