@@ -122,6 +122,20 @@ def test_several_at_a_time(tmp_path: Path) -> None:
     assert len({each.settings for each in search.trials()}) == 6
 
 
+def test_what_the_last_of_several_leaves_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, search = World(step_s, slots=3), begun(tmp_path)
+    optimize, begins = search.study.optimize, list[int]()
+
+    def too_short(*args: object, **more: object) -> None:
+        begins.append(len(world.made))
+        optimize(*args, **more, **({"n_trials": 3} if len(begins) == 1 else {}))
+
+    monkeypatch.setattr(search.study, "optimize", too_short)
+    search.go(runner(world), trials=16, slots=3)
+    assert len({each.settings for each in search.trials()}) == 6
+    assert len(begins) >= 2
+
+
 def test_interrupted_and_resumed(tmp_path: Path) -> None:
     world, search = World(step_s), begun(tmp_path)
     world.interrupt_at = 2

@@ -122,7 +122,8 @@ class Search:
     ) -> None:
         """Make trials until there are so many, all was tried, or the time is up."""
         library = optuna()
-        if self._made() >= min(trials, self.space.size - 1):
+        wanted = min(trials, self.space.size - 1)
+        if self._made() >= wanted:
             return
         small = self.space.size <= trials + 1
         self.study.sampler = (
@@ -138,15 +139,23 @@ class Search:
         deadline = clock() + seconds
         most = ASKED_AGAIN * trials + len(self.study.trials)
 
+        def over() -> bool:
+            return self._made() >= trials or len(self.study.trials) >= most or clock() >= deadline
+
         def enough(study: Any, trial: Any) -> None:
-            if self._made() >= trials or len(study.trials) >= most or clock() >= deadline:
+            if over():
                 study.stop()
 
         def objective(trial: Any) -> float:
             return self._objective(trial, run, tell)
 
         def optimize() -> None:
-            self.study.optimize(objective, n_jobs=slots, callbacks=[enough], catch=(Failed,))
+            while True:
+                made = self._made()
+                self.study.optimize(objective, n_jobs=slots, callbacks=[enough], catch=(Failed,))
+                # Of several at a time the last may end it while another has yet to choose among what is left.
+                if over() or not made < self._made() < wanted:
+                    return
 
         if slots == 1:
             optimize()
