@@ -23,7 +23,7 @@ _LOSSES = 50
 """Epochs whose losses are kept."""
 FIRST = UNSTEADY_STEPS
 """So many steps' losses are kept one by one, where the training is cut short: reading them waits for the device, which
-these steps, counted for no time, may.
+these steps, counted for no time, may; those of another `fit` with the same train function count from the first on.
 """
 
 
@@ -173,7 +173,7 @@ class CallbackListProbe:
                 raise
             call = tracker.fitting
             if call is not None and call.in_loop and recorder.live and get_ident() == recorder.owner:
-                if call.told < FIRST:
+                if call.told < FIRST and call.warmth[0] < FIRST:
                     _keep_first(call, batch, logs)
                 tracker.step_done(call)
             return result
