@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -73,3 +75,24 @@ def test_a_thread_hears_no_signals() -> None:
     thread.start()
     thread.join()
     assert went
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+def test_what_native_code_took_is_taken_back() -> None:
+    ignore = ctypes.CDLL(None).signal
+    ignore.argtypes, ignore.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+    with interrupts.kept_in_mind():
+        ignore(signal.SIGINT, 1)  # SIG_IGN
+        signal.raise_signal(signal.SIGINT)
+        interrupts.check()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_handler_that_a_callback_sets_meanwhile_stays() -> None:
+    heard = []
+    with interrupts.kept_in_mind():
+        signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+        interrupts.check()
+        signal.raise_signal(signal.SIGINT)
+    assert heard == [signal.SIGINT]
