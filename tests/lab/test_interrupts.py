@@ -27,12 +27,22 @@ class Swallows:
         signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_that_got_lost_is_raised_again() -> None:
+class Fails:
+    def __del__(self) -> None:
+        raise ValueError("a bug of the user's")
+
+
+def test_an_interrupt_that_got_lost_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: printed.append(what.exc_type.__name__))
     with interrupts.kept_in_mind():
         Swallows()
+        Fails()
         with pytest.raises(KeyboardInterrupt):
             interrupts.check()
+    assert printed == ["ValueError"], "what got lost is not printed: it is not lost"
+    Fails()
+    assert printed == ["ValueError"] * 2
 
 
 def test_one_that_was_not_lost_is_raised_at_once() -> None:

@@ -2,14 +2,15 @@
 
 Python raises KeyboardInterrupt wherever it happens to be.  Inside a finaliser or a function that a framework calls back
 it is printed and forgotten, or comes back as the framework's own error: the experiments would go on.  So it is kept in
-mind, too, and raised again between two blocks.  Native code may have taken the signal for itself meanwhile, without
-Python's knowledge: between two blocks it is taken back.
+mind, too, and raised again between two blocks; and it is not printed.  Native code may have taken the signal for itself
+meanwhile, without Python's knowledge: between two blocks it is taken back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 
@@ -39,10 +40,28 @@ def kept_in_mind() -> Iterator[None]:
         return
     _listening = heard
     try:
-        yield
+        with _not_printed():
+            yield
     finally:
         _listening = None
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _not_printed() -> Iterator[None]:
+    """Keep to ourselves that a finaliser, or a function called by the garbage collector, was interrupted."""
+    before = sys.unraisablehook
+
+    def told(what: sys.UnraisableHookArgs) -> None:
+        if not (_heard and issubclass(what.exc_type, KeyboardInterrupt)):
+            before(what)
+
+    sys.unraisablehook = told
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is told:
+            sys.unraisablehook = before
 
 
 def check() -> None:
