@@ -210,7 +210,7 @@ class CallbackTime:
     """Ran on Keras's dispatch thread, beside the step, not inside it."""
     count: int
     total_ns: int
-    """Without tracing, imports and validation inside of it, which are counted as what they are."""
+    """Without tracing, imports and an epoch's validation inside of it, which are counted as what they are."""
     self_ns: int
     """Of it, without saving."""
     max_ns: int

@@ -171,3 +171,14 @@ def test_compiling_in_the_first_epoch_is_not_counted_in_every_epoch(tmp_path: Pa
     began = run.tables["epochs"][0][2]
     found = training(run.compiled("train_step", ms=450, after_ms=(began - run.clock) / MS), tmp_path).elsewhere
     assert found["between epochs"] == pytest.approx(20 * 0.05, rel=0.05)
+
+
+@pytest.mark.parametrize("epochs", [2, 4])
+def test_what_a_callback_compiled_at_the_end_of_an_epoch_is_not_counted_in_every_epoch(
+    tmp_path: Path, epochs: int
+) -> None:
+    run = Run().fit(steps=100, epochs=epochs, epochs_planned=20, compute_ms=10, between_ms=500)
+    steps_end = run.tables["epochs"][epochs - 2][3]
+    found = training(run.compiled("predict_step", ms=450, after_ms=(steps_end + 1 - run.clock) / MS), tmp_path)
+    seen = max(1, epochs - 2)  # the first counts where no other was seen to its end; the last was cut
+    assert found.elsewhere["between epochs"] == pytest.approx(20 * (0.5 - 0.45 / seen), rel=0.1)

@@ -34,6 +34,8 @@ DRAWS = "import numpy as np\n\n\ndef flipped(x):\n    return x if np.random.rand
         ("from pictures.augment import flipped as turned", "turned"),
         ("from pictures import augment", "augment.flipped"),
         ("import pictures.augment as a", "a.flipped"),
+        ("from .pictures.augment import flipped as turned", "turned"),
+        ("from .pictures import augment as a", "a.flipped"),
     ],
 )
 @pytest.mark.parametrize(("text", "sure"), [(COMPUTES, True), (DRAWS, False)])
@@ -43,9 +45,27 @@ def test_a_step_that_calls_another_file(imports: str, name: str, text: str, sure
     assert compiled(source) == sure
 
 
-def test_a_step_that_calls_a_file_that_was_not_seen() -> None:
-    train = SourceFile("/project/train.py", TRAIN.format(imports="from pictures import flipped", name="flipped"))
+@pytest.mark.parametrize("package", ["pictures", ".pictures"])
+def test_a_step_that_calls_a_file_that_was_not_seen(package: str) -> None:
+    train = SourceFile("/project/train.py", TRAIN.format(imports=f"from {package} import flipped", name="flipped"))
     assert not compiled(SourceTree((train,)))
+
+
+@pytest.mark.parametrize(("text", "sure"), [(COMPUTES, True), (DRAWS, False)])
+def test_a_step_that_calls_a_file_that_calls_another_by_a_name_of_its_own(text: str, sure: bool) -> None:
+    between = "from pictures.augment import flipped as turned\n\n\ndef prepared(x):\n    return turned(x)\n"
+    train = SourceFile("/project/train.py", TRAIN.format(imports="from pictures.work import prepared", name="prepared"))
+    others = SourceFile("/project/pictures/work.py", between), SourceFile("/project/pictures/augment.py", text)
+    assert compiled(SourceTree((train, *others))) == sure
+
+
+@pytest.mark.parametrize(
+    ("module", "sure"), [("pictures.augment", True), ("keras.ops", True), ("numpy", False), ("elsewhere", False)]
+)
+def test_a_step_whose_names_come_from_anywhere(module: str, sure: bool) -> None:
+    train = SourceFile("/project/train.py", TRAIN.format(imports=f"from {module} import *", name="flipped"))
+    source = SourceTree((train, SourceFile("/project/pictures/augment.py", COMPUTES)))
+    assert compiled(source) == sure
 
 
 def compiled(source: SourceTree) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -25,12 +27,22 @@ class Swallows:
         signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_that_got_lost_is_raised_again() -> None:
+class Fails:
+    def __del__(self) -> None:
+        raise ValueError("a bug of the user's")
+
+
+def test_an_interrupt_that_got_lost_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: printed.append(what.exc_type.__name__))
     with interrupts.kept_in_mind():
         Swallows()
+        Fails()
         with pytest.raises(KeyboardInterrupt):
             interrupts.check()
+    assert printed == ["ValueError"], "what got lost is not printed: it is not lost"
+    Fails()
+    assert printed == ["ValueError"] * 2
 
 
 def test_one_that_was_not_lost_is_raised_at_once() -> None:
@@ -73,3 +85,24 @@ def test_a_thread_hears_no_signals() -> None:
     thread.start()
     thread.join()
     assert went
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+def test_what_native_code_took_is_taken_back() -> None:
+    ignore = ctypes.CDLL(None).signal
+    ignore.argtypes, ignore.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+    with interrupts.kept_in_mind():
+        ignore(signal.SIGINT, 1)  # SIG_IGN
+        signal.raise_signal(signal.SIGINT)
+        interrupts.check()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_handler_that_a_callback_sets_meanwhile_stays() -> None:
+    heard = []
+    with interrupts.kept_in_mind():
+        signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+        interrupts.check()
+        signal.raise_signal(signal.SIGINT)
+    assert heard == [signal.SIGINT]

@@ -24,6 +24,9 @@ class Scores:
         self._recorder = recorder
         self._clock = clock
 
+    def on_train_end(self, logs: Any = None) -> None:
+        self.on_epoch_end(0)
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         account = self._recorder.account
         for bucket, took in ((acc.COMPILING, 500 if epoch == 0 else 0), (acc.VALIDATION, 30), (acc.SAVING, 7)):
@@ -41,7 +44,18 @@ def test_what_is_compiled_or_validated_inside_of_a_hook_is_no_saving() -> None:
     for epoch in range(3):
         scores.on_epoch_end(epoch)
     timer.detach()
-    (time,) = timer._times.values()
+    time = timer._times["Scores", "on_epoch_end", False]
     assert time.self_ns == 3 * 100
     assert time.total_ns - time.self_ns == 3 * 7, "saving"
     assert time.max_ns == 107
+
+
+def test_what_is_evaluated_once_the_training_is_over_is_the_hooks() -> None:
+    clock = Clock()
+    recorder = Recorder(Nowhere(), 0, clock)
+    scores = Scores(recorder, clock)
+    timer = CallbackTimer(recorder, 1, [scores])
+    del scores.__dict__["on_epoch_end"]
+    scores.on_train_end()
+    time = timer._times["Scores", "on_train_end", False]
+    assert (time.self_ns, time.total_ns) == (130, 137)

@@ -9,6 +9,7 @@ while it is being written, and finishes what a dead child could not.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -29,6 +30,7 @@ from fitdoctor.capture import scratch as scratching
 from fitdoctor.capture.beside import Beside
 from fitdoctor.capture.cap import DEFAULT_BUDGET, DEFAULT_STEPS
 from fitdoctor.capture.child import BOOT_VARIABLE, Boot
+from fitdoctor.capture.reminder import Reminder
 from fitdoctor.errors import CannotWrite, CaptureError, UsageError
 from fitdoctor.probes.host import environment
 from fitdoctor.units import duration
@@ -188,13 +190,19 @@ def _run(
         command = [sys.executable, *launcher, *flags, name, *options.args]
         errors = streams if options.errors is None else opened.enter_context(options.errors.open("wb"))
         child = subprocess.Popen(command, env=env, stdin=streams, stdout=streams, stderr=errors)
-        with _forwarded_signals(child) as interrupted:
+        with _forwarded_signals(child) as came:
+            again = functools.partial(_send, child, signal.SIGINT)
+            reminder = Reminder(boot.started_ns, lambda: came[-1] if came else None, again)
+
             # Of a run that nobody sees Ctrl-C is meant for us, whatever the script makes of it.
-            stops = [lambda come: options.silent and interrupted(), *([stop] if stop is not None else [])]
-            code = _watch(child, path, options, progress, lambda come: any(each(come) for each in stops))
-        if options.silent and interrupted():
+            def ends(seen: Mapping[str, Any]) -> bool:
+                reminder.look(seen)
+                return (options.silent and bool(came)) or (stop is not None and stop(seen))
+
+            code = _watch(child, path, options, progress, ends)
+        if options.silent and came:
             raise KeyboardInterrupt
-        return code, interrupted()
+        return code, bool(came)
 
 
 @contextlib.contextmanager
@@ -211,30 +219,34 @@ def _overlaid(files: Mapping[str, bytes], env: dict[str, str]) -> Iterator[list[
 
 
 @contextlib.contextmanager
-def _forwarded_signals(child: subprocess.Popen[bytes]) -> Iterator[Callable[[], bool]]:
+def _forwarded_signals(child: subprocess.Popen[bytes]) -> Iterator[list[int]]:
     """Let the script decide about Ctrl-C (it gets it from the terminal itself); hand on a polite kill.
 
-    Yields whether Ctrl-C came.
+    Yields when Ctrl-C came.
     """
     came: list[int] = []
 
     def forward(number: int, frame: Any) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            child.send_signal(number)
+        _send(child, number)
 
     previous: dict[signal.Signals, Any] = {}
     with contextlib.suppress(ValueError):  # not in the main thread: nothing to forward
-        previous[signal.SIGINT] = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+        previous[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: came.append(time.perf_counter_ns()))
         if previous[signal.SIGINT] == signal.SIG_IGN:  # in the background: it is for neither of us
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         previous[signal.SIGTERM] = signal.signal(signal.SIGTERM, forward)
         if hasattr(signal, "SIGHUP"):
             previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, forward)
     try:
-        yield lambda: bool(came)
+        yield came
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _send(child: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        child.send_signal(number)
 
 
 def _watch(

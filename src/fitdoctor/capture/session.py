@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -95,6 +96,8 @@ class Session:
         """The lab: run once `fit` was unwound, before the process ends."""
         self.activity = ""
         """What the lab is doing."""
+        self._lab_since: float | None = None
+        """When it began, in seconds since the run did."""
         self._measured: dict[str, Any] | None = None
         """Where the time went until the lab began, or until it was let go."""
         self.before_exit: list[Callable[[], None]] = []
@@ -166,6 +169,7 @@ class Session:
                 "kind": call.kind if call else None,
                 "site": str(call.site) if call and call.site else None,
                 "lab": self.activity,
+                "lab_since": self._lab_since,
                 "elapsed": (self.recorder.clock() - self.start_ns) / 1e9,
             }
         )
@@ -208,14 +212,29 @@ class Session:
 
     def _cap_in_fit(self, call: ActiveCall, model: Any) -> None:
         """End the process from inside our own frame of `fit`: no further line of the script runs."""
-        self.detach()
-        self._keep_loss(call, model)
-        if self.experiments is not None and self.recorder.live:
-            with self._lab():
-                self._experiment_with_calls(1 / 4 if call.arguments is not None else 1.0)
-                if call.arguments is not None:
-                    self._experiment(call, model, self._left)
+        with self._until_interrupted():
+            self.detach()
+            self._keep_loss(call, model)
+            if self.experiments is not None and self.recorder.live:
+                with self._lab():
+                    self._experiment_with_calls(1 / 4 if call.arguments is not None else 1.0)
+                    if call.arguments is not None:
+                        self._experiment(call, model, self._left)
         self._exit_capped()
+
+    @contextlib.contextmanager
+    def _until_interrupted(self) -> Iterator[None]:
+        """Let Ctrl-C, or a callback that exits, end what is left to do: beyond, it would be the script's to handle."""
+        try:
+            yield
+        except BaseException as error:
+            self.activity = ""
+            if isinstance(error, KeyboardInterrupt):
+                why, remedy = "they were interrupted", "let them run to their end"
+            else:
+                why, remedy = f"they were ended by {type(error).__name__}", "try it in the script"
+            if self.experiments is not None:
+                self.recorder.gap("the rest of the experiments", why, remedy)
 
     def _keep_loss(self, call: ActiveCall, model: Any) -> None:
         """Note the loss that Keras kept of the epoch under way: the same script may be run on another backend."""
@@ -228,6 +247,7 @@ class Session:
         """Close the account of what was watched, and note how long the experiments took of what was left for them."""
         self._measured = self._account()
         given, start = self._left, self.recorder.clock()
+        self._lab_since = (start - self.start_ns) / 1e9
         try:
             yield
         finally:
@@ -249,8 +269,6 @@ class Session:
         assert self.experiments is not None
         try:
             self.experiments(self.recorder, call, model, call.arguments, seconds, self._tell)
-        except KeyboardInterrupt:
-            self.recorder.gap("the rest of the experiments", "they were interrupted", "let them run to their end")
         except Exception as error:
             self.recorder.gap("the experiments", f"{type(error).__name__}: {error}", "please report it as a bug")
 
@@ -270,17 +288,18 @@ class Session:
 
     def _cap_in_place(self, call: ActiveCall) -> None:
         """End the process where it stands: a hand-written loop has no frame of ours around it."""
-        self._ask_length()
-        self.detach()
-        if self.experiments is not None and self.recorder.live:
-            eager = call.op_by_op and call.info.get("backend") in ("tensorflow", "jax")
-            if eager:
-                call.arguments = step_function.find(sys._getframe(1)) or call.arguments
-            step = eager or (call.kind == "loop" and call.arguments is not None)
-            with self._lab():
-                self._experiment_with_calls(1 / 2 if step else 1.0)
-                if step:
-                    self._experiment(call, None, self._left)
+        with self._until_interrupted():
+            self._ask_length()
+            self.detach()
+            if self.experiments is not None and self.recorder.live:
+                eager = call.op_by_op and call.info.get("backend") in ("tensorflow", "jax")
+                if eager:
+                    call.arguments = step_function.find(sys._getframe(1)) or call.arguments
+                step = eager or (call.kind == "loop" and call.arguments is not None)
+                with self._lab():
+                    self._experiment_with_calls(1 / 2 if step else 1.0)
+                    if step:
+                        self._experiment(call, None, self._left)
         self._exit_capped()
 
     def _ask_length(self) -> None:
@@ -298,6 +317,8 @@ class Session:
             tracker.save(loop)
 
     def _exit_capped(self) -> None:
+        with contextlib.suppress(ValueError):  # only the main thread may say so, and only it hears Ctrl-C
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left that it could end
         self.finish("capped", 0)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):

@@ -23,16 +23,14 @@ class Look:
 
     validation: float
     outside: float
-    """Everything but validation."""
+    """Everything but validation and compiling, which is counted elsewhere."""
     freeing: float
     """Of it, on TensorFlow: at its beginning, where the loop lets go of the data of the epoch before (see `pauses`)."""
-    compiling: float = 0.0
-    """Of it, for what is called behind the steps: a callback that predicts."""
 
     @property
     def whole(self) -> float:
-        """All of it but compiling."""
-        return self.validation + self.outside - self.compiling
+        """All of it."""
+        return self.validation + self.outside
 
 
 def later_epochs(capture: Capture, seen: Sequence[tuple[Call, Steps]]) -> list[Look]:
@@ -84,14 +82,15 @@ def _epoch_looks(capture: Capture, call: Call, steps: Steps, saving_s: float) ->
         mine = steps.epoch == here.epoch
         inside = float(steps.wall_ns[mine].sum())
         saved = saving_s * 1e9 * float(steps.count[mine].sum())
-        compiling = _compiling(capture.compiles, here.steps_end_ns, end)
-        validation = max(0.0, here.validation_ns - compiling)
+        # Keras validates right behind the steps; a callback that predicts comes after it.
+        validated_ns = min(end, here.steps_end_ns + here.validation_ns)
+        validation = here.validation_ns - _compiling(capture.compiles, here.steps_end_ns, validated_ns)
         first = _compiling(capture.compiles, here.start_ns, here.steps_end_ns)
-        outside = end - here.start_ns - inside - here.validation_ns - saved - first
+        behind = _compiling(capture.compiles, validated_ns, end) + max(0.0, -validation)
+        outside = end - here.start_ns - inside - here.validation_ns - saved - first - behind
         frees = call.info.get("backend") == "tensorflow"
         freeing = min(max(0.0, outside), _at_its_beginning(steps, mine) - first) if frees else 0.0
-        behind = min(max(0.0, compiling - here.validation_ns), max(0.0, outside))
-        looks.append(Look(validation / 1e9, max(0.0, outside) / 1e9, max(0.0, freeing) / 1e9, behind / 1e9))
+        looks.append(Look(max(0.0, validation) / 1e9, max(0.0, outside) / 1e9, max(0.0, freeing) / 1e9))
     return looks
 
 

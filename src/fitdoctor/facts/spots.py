@@ -250,6 +250,8 @@ def compiles_alike(source: SourceTree, file: SourceFile, function: ast.FunctionD
 
 
 def _only_computes(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef, own: frozenset[str]) -> bool:
+    if not all(_known(module.split("."), own) for module in _all_of(file)):
+        return False
     for node in ast.walk(function):
         if isinstance(node, _NO_GRAPH):
             return False
@@ -272,16 +274,17 @@ def reached(
         defined += [(each, function) for function in each.nodes(ast.FunctionDef)]
         defined += [(each, function) for function in each.nodes(ast.AsyncFunctionDef)]
     found = [pair for pair in defined if pair[1] is node]
-    queue: list[ast.AST] = [node]
+    queue: list[tuple[SourceFile, ast.AST]] = [(file, node)]
     names = {"call", "__call__"}
     while queue:
-        here = queue.pop()
+        place, here = queue.pop()
         said = {part.id for part in ast.walk(here) if isinstance(part, ast.Name)}
         said |= {part.attr for part in ast.walk(here) if isinstance(part, ast.Attribute)}
-        names |= {file.aliases[name].rpartition(".")[2] for name in said if name in file.aliases} | said
+        imported = {**_relative(place), **place.aliases}
+        names |= {imported[name].rpartition(".")[2] for name in said if name in imported} | said
         new = [pair for pair in defined if pair[1].name in names and pair not in found]
         found += new
-        queue += [function for _, function in new]
+        queue += new
     return found
 
 
@@ -301,14 +304,39 @@ def _acts(file: SourceFile, call: ast.Call, own: frozenset[str]) -> bool:
     for_its_effect = isinstance(file.parents.get(call), ast.Expr) and last not in _UPDATES
     if for_its_effect or name in _OUTSIDE or (isinstance(call.func, ast.Attribute) and last in _READS):
         return True
-    words = name.split(".")
-    return _is_imported(file, call.func) and words[0] not in _TRACED and not own & set(words)
+    root = _beginning(call.func)
+    if root in file.aliases:
+        return not _known(name.split("."), own)
+    near = _relative(file).get(root)
+    return near is not None and not own & set(near.split("."))
 
 
-def _is_imported(file: SourceFile, node: ast.expr) -> bool:
+def _known(words: list[str], own: frozenset[str]) -> bool:
+    """Tell whether a name leads to a library that a step may call, or to a file that was read."""
+    return words[0] in _TRACED or bool(own & set(words))
+
+
+def _beginning(node: ast.expr) -> str:
     while isinstance(node, ast.Attribute):
         node = node.value
-    return isinstance(node, ast.Name) and node.id in file.aliases
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _relative(file: SourceFile) -> dict[str, str]:
+    """Return what names stand for that come from the package around a file."""
+    return {
+        each.asname or each.name: f"{taken.module}.{each.name}" if taken.module else each.name
+        for taken in file.nodes(ast.ImportFrom)
+        if taken.level
+        for each in taken.names
+    }
+
+
+def _all_of(file: SourceFile) -> Iterator[str]:
+    """Yield the modules all of whose names a file takes over: any name of its may be one of theirs."""
+    for taken in file.nodes(ast.ImportFrom):
+        if any(each.name == "*" for each in taken.names):
+            yield taken.module or ""
 
 
 def _given_out(file: SourceFile, name: ast.Name) -> bool:

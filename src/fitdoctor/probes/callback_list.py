@@ -174,7 +174,7 @@ class CallbackListProbe:
                 raise
             call = tracker.fitting
             if call is not None and call.in_loop and recorder.live and get_ident() == recorder.owner:
-                if call.told < FIRST:
+                if call.told < FIRST and call.warmth[0] < FIRST:
                     _keep_first(call, logs)
                 tracker.step_done(call)
             return result

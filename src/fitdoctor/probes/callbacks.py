@@ -28,6 +28,7 @@ _IN_STEP = frozenset({acc.LOOP, acc.BETWEEN})
 """On top of the account while Keras's loop over batches calls its callbacks."""
 _ELSEWHERE = (acc.COMPILING, acc.IMPORTS, acc.VALIDATION)
 """What happens inside of a hook and is counted as what it is, not as the hook's."""
+_ONCE = ("on_train_begin", "on_train_end")
 
 
 class HookTime:
@@ -98,6 +99,8 @@ class CallbackTimer:
         get_ident = threading.get_ident
         here: HookTime | None = None
         a, b, c = _ELSEWHERE
+        # The validation of no epoch: nobody else counts it.
+        often = 0 if hook in _ONCE else 1
 
         @functools.wraps(original)
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -107,7 +110,7 @@ class CallbackTimer:
             mine = get_ident() == recorder.owner
             inside = mine and account.top in _IN_STEP
             start = account.enter(acc.CALLBACK) if inside else settle() if mine else clock()
-            elsewhere, saving = totals[a] + totals[b] + totals[c], totals[acc.SAVING]
+            elsewhere, saving = totals[a] + totals[b] + often * totals[c], totals[acc.SAVING]
             try:
                 return original(*args, **kwargs)
             except BaseException as error:
@@ -118,7 +121,7 @@ class CallbackTimer:
                 if mine:
                     if here is None:
                         here = self._time(label, hook, site, builtin, threaded=False)
-                    spent -= totals[a] + totals[b] + totals[c] - elsewhere
+                    spent -= totals[a] + totals[b] + often * totals[c] - elsewhere
                     here.add(spent, spent - (totals[acc.SAVING] - saving))
                 else:
                     self._time(label, hook, site, builtin, threaded=True).add(spent, spent)

@@ -12,6 +12,7 @@ import concurrent.futures
 import contextlib
 import functools
 import multiprocessing
+import signal
 import sys
 import threading
 import time
@@ -34,6 +35,8 @@ def _begin(data: Any, base: int) -> None:
     """Run in a worker process, once."""
     global _data, _base
     _data, _base = data, base
+    # A terminal sends Ctrl-C to all of us: whoever asks for the batches decides, and ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch = sys.modules.get("torch")
     if torch is not None:
         # As torch's own loader does: the threads of the parent's pool do not exist here.

@@ -20,7 +20,7 @@ from fitdoctor.lab.bench import Comparison, Seen
 from fitdoctor.lab.job import Job, Offer
 from fitdoctor.lab.loading import pull
 from fitdoctor.rewrites.loader_copies import is_pydataset
-from fitdoctor.rewrites.processes import in_processes
+from fitdoctor.rewrites.processes import Crew, in_processes
 from fitdoctor.rewrites.randomness import unchanged
 
 NAME = "worker processes"
@@ -59,14 +59,27 @@ def comparisons(job: Job, seen: Seen) -> Iterator[Comparison]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for count in sorted({2, max(2, min(cores, 8))}):
         dataset, crew = in_processes(data, count, limit=TRY_SECONDS, still=still)
-        # On this thread, where nobody else waits: one that blocks is a gap, nothing more.
-        crew.make(0, 0)
+        _first_batch(crew)
         own = max(1, int(data.workers))
         detail = {"unit": "ns per batch", "processes": count, "own": own, "start_s": crew.start_s, **said}
         # They end with the comparison, and start again when the rehearsal asks them.
         job.offers.append(Offer(f"processes={count}", "gil-bound-workers", _given(dataset), end=crew.stop))
         changed, as_is = functools.partial(pull, job, dataset), functools.partial(pull, job)
         yield Comparison(f"processes={count}", changed, as_is, detail, late=functools.partial(_ended, crew))
+
+
+def _first_batch(crew: Crew) -> None:
+    """Have a batch made on this thread, where nobody else waits: where that fails no process is left behind."""
+    try:
+        crew.make(0, 0)
+    except StopIteration:
+        crew.stop()
+        raise CannotRun(
+            "the data is used up: it cannot be begun anew", do="try it with data that can be read twice"
+        ) from None
+    except BaseException:
+        crew.stop()
+        raise
 
 
 @functools.cache

@@ -155,9 +155,21 @@ def _predicts_in_turns(source: SourceTree, name: str, hooks: Collection[str]) ->
     loops = [
         each for method in methods if method.name in hooks for each in ast.walk(method) if isinstance(each, _LOOPS)
     ]
-    called = [inner for loop in loops for inner in ast.walk(loop) if isinstance(inner, ast.Call)]
+    turns = [part for loop in loops for part in _every_turn(loop)]
+    called = [inner for part in turns for inner in ast.walk(part) if isinstance(inner, ast.Call)]
     found = [each.lineno for each in called if isinstance(each.func, ast.Attribute) and each.func.attr == "predict"]
     return min(found, default=None)
+
+
+def _every_turn(loop: ast.For | ast.While | ast.ListComp) -> Iterator[ast.AST]:
+    """Yield what a loop does in every turn: what it goes through is made once."""
+    if isinstance(loop, ast.ListComp):
+        first, *inner = loop.generators
+        yield from (loop.elt, *first.ifs, *inner)
+    else:
+        yield from loop.body
+        if isinstance(loop, ast.While):
+            yield loop.test
 
 
 def _hook(source: SourceTree, name: str) -> tuple[SourceFile, ast.FunctionDef] | None:

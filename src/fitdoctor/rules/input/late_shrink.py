@@ -130,9 +130,15 @@ def _earlier(file: SourceFile) -> Iterator[Earlier]:
         shrunk = next((place for place, line in enumerate(lines) if line is not None and line[1] == "shrink"), None)
         if worked is None or shrunk is None or worked > shrunk:
             continue
-        same = len({line[0] if line is not None else None for line in lines[worked : shrunk + 1]}) == 1
-        if same and (_keeps_type(file, function.body[shrunk]) or _is_float(file, function, worked, shrunk)):
+        names = {line[0] if line is not None else None for line in lines[worked : shrunk + 1]}
+        name = names.pop()
+        if names or name is None:
+            continue
+        if _keeps_type(file, function.body[shrunk]) or _is_float(file, function.body[:shrunk], worked, name):
             yield Earlier(spots.start(file, function.body[shrunk]), spots.start(file, function.body[worked]))
+
+
+_CASTS = frozenset({"cast", "convert_image_dtype"})
 
 
 def _keeps_type(file: SourceFile, statement: ast.stmt) -> bool:
@@ -143,18 +149,21 @@ def _keeps_type(file: SourceFile, statement: ast.stmt) -> bool:
     )
 
 
-def _is_float(file: SourceFile, function: ast.FunctionDef | ast.AsyncFunctionDef, worked: int, shrunk: int) -> bool:
+def _is_float(file: SourceFile, before: list[ast.stmt], worked: int, picture: str) -> bool:
     """Tell whether a picture is made of fractions before all that, and nothing in it makes them anew.
 
     A resize makes fractions of whole numbers, but leaves them as large: what comes after it would take them for others.
     """
-    casts = [
-        place
-        for place, statement in enumerate(function.body[:shrunk])
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Call) and file.resolve(node.func).rpartition(".")[2] in ("cast", "convert_image_dtype")
-    ]
-    return bool(casts) and max(casts) < worked
+    kinds: dict[int, bool] = {}
+    for place, statement in enumerate(before):
+        named = isinstance(statement, ast.Assign) and any(
+            isinstance(each, ast.Name) and each.id == picture for each in statement.targets
+        )
+        for node in ast.walk(statement) if named else ():
+            if isinstance(node, ast.Call) and file.resolve(node.func).rpartition(".")[2] in _CASTS:
+                kind = next((each.value for each in node.keywords if each.arg == "dtype"), (*node.args, None, None)[1])
+                kinds[place] = kind is not None and any(each in ast.unparse(kind) for each in ("float", "half"))
+    return bool(kinds) and max(kinds) < worked and kinds[max(kinds)]
 
 
 def _step(file: SourceFile, statement: ast.stmt) -> tuple[str, str] | None:
