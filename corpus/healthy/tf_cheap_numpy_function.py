@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
@@ -46,6 +47,10 @@ def make_model():
 
 def main():
     keras.utils.set_random_seed(1)
+    # Measured to be faster on a processor that has it.
+    cpu = Path("/proc/cpuinfo")
+    if cpu.exists() and "avx512_bf16" in cpu.read_text():
+        keras.config.set_dtype_policy("mixed_bfloat16")
     data = tf.data.Dataset.from_tensor_slices(make_pictures()).shuffle(768, seed=1).batch(48).map(load)
     model = make_model()
     start = time.perf_counter()

@@ -189,7 +189,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """Add a statement after the imports of a file."""
+    """Add a statement after the imports of a file, or several, one to a line."""
 
     path: str
     code: str

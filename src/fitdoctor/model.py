@@ -367,9 +367,9 @@ class Change:
     """What a fix would do to the step model, so that several fixes can be combined instead of summed.
 
     `part` is one of PARTS, or "work" (all of the step but its input and its callbacks: what the lab runs on one
-    batch), or "step" (the same with its input), or "epoch callbacks", "validation", "between epochs", "saving",
-    "short calls", "compiling again". `remaining` is the share of that part which stays after the fix. `overlap` means
-    that input and compute no longer take turns.
+    batch), or "step" (the same with its input), or "epoch callbacks", "validation", "between epochs", "pause",
+    "saving", "short calls", "compiling again". `remaining` is the share of that part which stays after the fix.
+    `overlap` means that input and compute no longer take turns.
     """
 
     part: str

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ class Run:
         restarts: bool = False,
         samples: dict[str, Any] | None = None,
         slower_after: tuple[float, float] | None = None,
-        stalls_ms: dict[int, float] | None = None,
+        stalls_ms: Mapping[int | str, float] | None = None,
         ends_ms: float = 0.0,
         **info: Any,
     ) -> Run:
@@ -131,6 +132,7 @@ class Run:
         """
         self._calls += 1
         call, start = self._calls, self.clock
+        stalls = {int(number): ms for number, ms in (stalls_ms or {}).items()}
         wait = compute = cpu = rows = done = 0
         next_look, read = self.clock, 0
         self.clock += int(fixed_ms * MS)
@@ -166,7 +168,7 @@ class Run:
                     "steps", call, epoch, done, per_row, self.clock, wall, fetch, 0, run, ns["callbacks"],
                     ns["sync"], flags,
                 )  # fmt: skip
-                self.clock += wall + int(((stalls_ms or {}).get(epoch, 0.0) if not step else 0.0) * MS)
+                self.clock += wall + int((stalls.get(epoch, 0.0) if not step else 0.0) * MS)
                 read += disk[epoch > 0] * per_row if disk is not None else 0
                 rows += 1
                 done += per_row

@@ -50,6 +50,27 @@ def test_stalls_that_came_more_than_once_come_again() -> None:
     assert pauses.projected([], 8) == 0.0
 
 
+def test_one_that_was_seen_once_comes_again_where_short_epochs_of_the_lab_stood_still_too() -> None:
+    lab = pauses.Lab(pauses.Counted(5, 18, 1.3), pauses.Counted(0, 18, 0.0), 0.02)
+    none = pauses.Lab(pauses.Counted(0, 18, 0.0), pauses.Counted(0, 18, 0.0), 0.02)
+    assert pauses.projected([0.9, 0.0], 40, lab) == pytest.approx(0.9 * 6 / 20 * 40)
+    assert pauses.projected([0.9, 0.0], 40, none) == pytest.approx(0.9), "none of them did"
+    assert pauses.projected([0.0, 0.0], 40, lab) == 0.0, "how long it would be nobody has seen"
+    assert pauses.projected([0.9, 0.9], 2, lab) == pytest.approx(1.8), "no less than was seen"
+
+
+def test_where_most_epochs_stand_still_the_lab_knows_what_they_take_otherwise() -> None:
+    values = [0.9, 0.9, 0.9, 0.02, 0.9]
+    lab = pauses.Lab(pauses.Counted(12, 18, 3.0), pauses.Counted(0, 18, 0.0), 0.02)
+    assert sum(pauses.stalls([0.9] * 5)) == 0.0, "they could take that long"
+    assert pauses.stalls(values, lab) == pytest.approx([0.88, 0.88, 0.88, 0.0, 0.88])
+
+
+def test_short_epochs_that_stand_still_are_counted_beside_what_they_usually_take() -> None:
+    found = pauses.Counted.among([20_000_000, 280_000_000, 60_000_000, 320_000_000], 0.02)
+    assert found == pauses.Counted(2, 4, pytest.approx(0.56))
+
+
 @pytest.mark.parametrize(("backend", "pause_s", "between_s"), [("tensorflow", 2.0, 0.12), ("torch", 0.0, 6 * 0.42)])
 def test_only_tensorflow_is_known_to_stall_where_it_frees_old_data(
     backend: str, pause_s: float, between_s: float, tmp_path: Path

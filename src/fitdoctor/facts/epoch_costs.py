@@ -33,6 +33,8 @@ class EpochCosts:
     """Neither steps, nor validation, nor callbacks, nor saving."""
     validated: int
     """How many of them validated."""
+    stalls: tuple[float, ...] = ()
+    """How long each of them stood still at its beginning, where the data of the one before is let go (see `pauses`)."""
 
 
 def establish(capture: Capture, training: Training) -> EpochCosts:
@@ -44,7 +46,8 @@ def establish(capture: Capture, training: Training) -> EpochCosts:
     if not looked:
         raise MissingEvidence(Gap("the end of an epoch", "no epoch was seen to its end", Gap.LONGER))
     validation = [look.validation for look in looked]
-    freeing = pauses.stalls([look.freeing for look in looked])
+    lab = pauses.in_the_lab(each for each in capture.trials if each.call in training.call_ids)
+    freeing = pauses.stalls([look.freeing for look in looked], lab)
     outside = [look.outside - stall for look, stall in zip(looked, freeing, strict=True)]
     # Callbacks and saving are told from the rest by their hooks, which have no spread of their own here.
     between = training.elsewhere.get("between epochs", 0.0) / max(1, training.epochs)
@@ -56,6 +59,7 @@ def establish(capture: Capture, training: Training) -> EpochCosts:
             max(0.0, between - (spread.mid - spread.low)), between, between + max(0.0, spread.high - spread.mid)
         ),
         validated=sum(each > 0 for each in validation),
+        stalls=tuple(freeing),
     )
 
 

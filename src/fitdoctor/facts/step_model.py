@@ -412,7 +412,8 @@ def _beyond(base: StepModel, changes: tuple[Change, ...], world: str) -> dict[st
     step = base.step.mid
     if base.pauses_follow and pause > 0 and step > 0 and world != "low":
         # Of the same step in every world: wider evidence on other parts must not make the same seconds a smaller share.
-        found["pause"] = pause, pause * min(1.0, max(0.0, 1 - _saved_per_step(base, changes, world) / step))
+        shorter = min(1.0, max(0.0, 1 - _saved_per_step(base, changes, world) / step))
+        found["pause"] = pause, found["pause"][1] * shorter
     return found
 
 

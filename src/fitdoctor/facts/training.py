@@ -257,7 +257,8 @@ def _per_epoch(
     ]
     own = sum(each.self_ns / max(1, each.count) for each in hooks) / 1e9
     nested = sum((each.total_ns - each.self_ns) / max(1, each.count) for each in hooks) / 1e9
-    freeing = pauses.stalls([look.freeing for look in looked])
+    lab = pauses.in_the_lab(each for each in capture.trials if each.call in ids)
+    freeing = pauses.stalls([look.freeing for look in looked], lab)
     rests = [look.outside - stall for look, stall in zip(looked, freeing, strict=True)]
     pause = pauses.seen_once(rests, by_hooks=own + nested)
     rest = (sum(rests) - pause) / len(rests) - own - nested
@@ -268,7 +269,8 @@ def _per_epoch(
         "between epochs": max(0.0, rest),
     }
     # What the first epoch of a single call held stands by itself.
-    return split, pause + pauses.projected(freeing, epochs - 1 if len(seen) == 1 else epochs), ()
+    later = epochs - 1 if len(seen) == 1 else epochs
+    return split, pause + pauses.projected(freeing, later, lab), ()
 
 
 def _after_last_epoch(capture: Capture, calls: Sequence[Call]) -> float:

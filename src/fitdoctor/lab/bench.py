@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import logging
 import math
 import pkgutil
 import statistics
@@ -86,9 +87,15 @@ class Comparison:
 @contextlib.contextmanager
 def _unwarned() -> Iterator[None]:
     """What frameworks warn of in experiments is not the user's doing."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    log = logging.getLogger("tensorflow")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
 
 
 @_unwarned()

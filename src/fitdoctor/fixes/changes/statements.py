@@ -85,15 +85,17 @@ def hoisted(syntax: Syntax, at: int) -> list[Splice]:
 
 
 def inserted(syntax: Syntax, code: str, name: str) -> list[Splice]:
-    """Add a statement after the imports, apart from them by an empty line; `name` is what it needs, in full."""
-    document = syntax.document
-    if any(line.strip() == code.encode() for line in document.text.splitlines()):
+    """Add statements after the imports, apart from them by an empty line; `name` is what they need, in full."""
+    document, lines = syntax.document, code.encode().split(b"\n")
+    known = {line.strip() for line in document.text.splitlines()}
+    if known.issuperset(lines):
         return []
+    text = document.newline.join(lines)
     last = _head(syntax, name)
     if last is None:
         place = _first_statement(syntax)
-        return [Splice(place, place, code.encode() + document.newline)]
-    return [_below(syntax, last, document.newline + code.encode())]
+        return [Splice(place, place, text + document.newline)]
+    return [_below(syntax, last, document.newline + text)]
 
 
 def below_imports(syntax: Syntax, name: str) -> int:
