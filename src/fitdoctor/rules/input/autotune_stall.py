@@ -66,6 +66,7 @@ EXPERIMENT = "the pipeline without AUTOTUNE"
 LOADER = "loader without AUTOTUNE"
 NAME = "untuned"
 OPTIONS = f"{NAME} = tensorflow.data.Options()\n{NAME}.autotune.enabled = False"
+ENOUGH_EPOCHS = 10
 _ENDS, _DRAWS = (0.025, 0.975), 4000
 
 
@@ -89,11 +90,13 @@ def measure(
     stalls = costs.stalls if costs is not None else ()
     run = Counted(sum(each > 0 for each in stalls), len(stalls), sum(stalls))
     if lab is not None and lab.as_is.count and not run.count:
+        # Capped all the same: without the lab nothing would tell why.
+        steps = ENOUGH_EPOCHS * int(training.info.get("steps_per_epoch") or 0)
         raise MissingEvidence(
             Gap(
                 "how long the training stands still",
                 f"{_told(lab.as_is)} short epochs of the lab did, {_told(run)} that were watched",
-                "watch more epochs: --whole",
+                f"watch more epochs: --steps {steps}" if steps else Gap.LONGER,
             )
         )
     if pause <= max(model.overhead, SMALLEST_PROVABLE) * whole:
