@@ -67,6 +67,7 @@ LOADER = "loader without AUTOTUNE"
 NAME = "untuned"
 OPTIONS = f"{NAME} = tensorflow.data.Options()\n{NAME}.autotune.enabled = False"
 ENOUGH_EPOCHS = 10
+_WHY, BY_HAND = "why the training stands still", "try options.autotune.enabled = False in the script"
 _ENDS, _DRAWS = (0.025, 0.975), 4000
 
 
@@ -102,16 +103,14 @@ def measure(
     if pause <= max(model.overhead, SMALLEST_PROVABLE) * whole:
         told = f"for {units.duration(pause)} of {units.duration(whole)}" if pause > 0 else "never"
         return Clear(f"the training stood still between epochs: {told}")
+    if training.kind != "fit":
+        raise MissingEvidence(Gap(_WHY, "the lab trains without the tuner with fit only", BY_HAND))
     if not run.count:
-        raise MissingEvidence(
-            Gap("why the training stands still", "it was not seen at the beginning of an epoch of fit", Gap.LONGER)
-        )
+        raise MissingEvidence(Gap(_WHY, "it was not seen at the beginning of an epoch", Gap.LONGER))
     ratio, _ = trials.ratio(pauses.WITHOUT_TUNER, experiment=EXPERIMENT)
     if lab is None or not lab.as_is.count:
         seen = "no short epoch of the lab did" if lab is None else f"{_told(lab.as_is)} short epochs of the lab did"
-        raise MissingEvidence(
-            Gap("why the training stands still", seen, "try options.autotune.enabled = False in the script")
-        )
+        raise MissingEvidence(Gap(_WHY, seen, BY_HAND))
     here, there = lab.as_is, lab.without
     stays = _stays(here, there)
     if stays.mid >= 1:
