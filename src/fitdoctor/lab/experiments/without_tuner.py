@@ -96,7 +96,7 @@ class _Steps:
         self._job = job
         self.function: Callable[..., Any] = lambda *args: None
         self.between: list[int] = []
-        self._begun = time.monotonic()
+        self._until = min(time.monotonic() + 2 * MOST_SECONDS, job.last + 1.0)
         self._epochs: list[tuple[int, int]] = []
         """Nanoseconds and steps of each, from the end of its first step on: that one waits for what is begun anew."""
         self._first = self._last = self._ended = 0
@@ -110,7 +110,7 @@ class _Steps:
 
     def run(self, *args: Any) -> Any:
         """Make a step."""
-        if time.monotonic() - self._begun > 3 * MOST_SECONDS:
+        if time.monotonic() > self._until:
             raise CannotRun("its epochs take too long to begin", do="try it in the script")
         start = time.perf_counter_ns()
         result = self.function(*args)
