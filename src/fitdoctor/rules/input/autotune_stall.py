@@ -44,9 +44,7 @@ measures.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from fitdoctor import units
 from fitdoctor.edits import Chain, Edit, Insert
@@ -62,13 +60,17 @@ from fitdoctor.facts.trials import Trials
 from fitdoctor.model import Change, Cost, Fix, Gap, Interval, Site
 from fitdoctor.rules import Absent, Clear, Verdict
 
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
 EXPERIMENT = "the pipeline without AUTOTUNE"
 LOADER = "loader without AUTOTUNE"
 NAME = "untuned"
 OPTIONS = f"{NAME} = tensorflow.data.Options()\n{NAME}.autotune.enabled = False"
 ENOUGH_EPOCHS = 10
 _WHY, BY_HAND = "why the training stands still", "try options.autotune.enabled = False in the script"
-_ENDS, _DRAWS = (0.025, 0.975), 4000
+_DRAWS = 4000
 
 
 def locate(source: SourceTree) -> Iterator[Site]:
@@ -117,7 +119,7 @@ def measure(
         return Clear(f"{_told(there)} short epochs stood still without AUTOTUNE too, {_told(here)} with it")
     # Another run may stand still less often than this one did.
     both = Counted(run.count + here.count, run.of + here.of, 0.0)
-    seldom = min(1.0, float(np.quantile(_shares(both), _ENDS[0])) * both.of / both.count)
+    seldom = min(1.0, _ends(_shares(both))[0] * both.of / both.count)
     remaining = Interval(stays.low, stays.mid, max(stays.mid, 1 - (1 - stays.high) * seldom))
     change = Change("pause", remaining, once=_slower(ratio, trials, model))
     return [
@@ -147,14 +149,24 @@ def _told(found: Counted) -> str:
 def _stays(found: Counted, left: Counted) -> Interval:
     """Return what stays of the time stood still, where so much is left without the tuner."""
     mid = min(1.0, (left.seconds / left.of) / (found.seconds / found.of))
-    low, high = (float(each) for each in np.quantile(_shares(left) / _shares(found), _ENDS))
+    low, high = _ends(_shares(left) / _shares(found))
     return Interval(min(mid, low), mid, min(1.0, max(mid, high)))
 
 
-def _shares(found: Counted) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _shares(found: Counted) -> NDArray[float64]:
     """Return what share of all epochs may stand still, as so few say it: draws from Jeffreys' posterior."""
+    import numpy as np
+
     draws = np.random.default_rng(found.count + 1)
     return draws.beta(found.count + 0.5, found.of - found.count + 0.5, _DRAWS)
+
+
+def _ends(draws: NDArray[float64]) -> tuple[float, float]:
+    """Return the range that holds it 19 times in 20."""
+    import numpy as np
+
+    low, high = np.quantile(draws, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def _slower(ratio: Interval, trials: Trials, model: StepModel) -> Interval:
