@@ -119,8 +119,6 @@ class Job:
         """What the training could be rehearsed on, by the experiments so far."""
         self.results: dict[str, float] = {}
         """What each trial took, as a share of its baseline; in nanoseconds where it has none."""
-        self._used_up: list[Any] = []
-        """Iterators of TensorFlow that came to their end: letting go of them may take seconds (see autotune-stall)."""
         self.restore: Callable[[], None] = lambda: None
         """Puts the model's state back as it was before any experiment."""
         self.until = self.last = float("inf")
@@ -142,8 +140,6 @@ class Job:
             # Workers that nobody has ended are still at work on the pass before.
             return lambda: self.loader(x)
         epoch = self._epochs(adapter)
-        if self.backend == "tensorflow":
-            return lambda: _Kept(iter(epoch()), self._used_up)
         return lambda: iter(epoch())
 
     def _epochs(self, adapter: Any) -> Callable[[], Any]:
@@ -328,24 +324,6 @@ class Job:
             model.train_function = self._function
             for name, value in left.items():
                 object.__setattr__(model, name, value)
-
-
-class _Kept:
-    """An iterator that is kept beyond its end."""
-
-    def __init__(self, batches: Iterator[Any], used_up: list[Any]) -> None:
-        self._batches = batches
-        self._used_up = used_up
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return next(self._batches)
-        except StopIteration:
-            self._used_up.append(self._batches)
-            raise
 
 
 class _Timer:
